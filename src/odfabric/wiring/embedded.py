@@ -71,13 +71,22 @@ from odfabric.wiring.engines import open_engines
 from odfabric.wiring.identity import account_id, system_account_id, token
 from odfabric.wiring.indexes import open_state_index, persist_location
 from odfabric.wiring.keys import node_sealing, seal_stored_secrets, with_sealed_secrets
-from odfabric.wiring.metrics import DutiesCollector, EngineCollector, FlowsCollector, registry_of
+from odfabric.wiring.metrics import (
+    DiskCollector,
+    DutiesCollector,
+    EngineCollector,
+    FlowsCollector,
+    SubscriptionsCollector,
+    registry_of,
+)
 from odfabric.wiring.node import Node
 from odfabric.wiring.node_ports import NodePorts, intercepted
+from odfabric.wiring.overview import places
 from odfabric.wiring.remotes import RemotesByScheme
 from odfabric.wiring.shared_heads import with_heads_in_objects
 from odfabric.wiring.sign_in import open_identity_providers, open_passwords, open_rate_limits
 from odfabric.wiring.stores import Stores, check_objects, database_place, open_stores
+from odfabric.wiring.timings import TimedEngine, Timings
 
 CRASH_POINTS: Mapping[str, str] = {**CRASH_POINT_TEXTS, **ENGINE_CRASH_POINTS}
 """Every point at which `ODF_CRASH_AT` can make a process of the node kill itself, and what happens there."""
@@ -169,7 +178,8 @@ def open_node(settings: Settings, *, engine: Engine | None = None, clock: Clock 
         check_upgraded(stores.database)
         _make_first_accounts(settings, stores.database)
         own = engine or own_engine(settings, closing)
-        used = open_engines(settings, own, exchange=exchange.root, closing=closing)
+        timings = Timings()
+        used = TimedEngine(open_engines(settings, own, exchange=exchange.root, closing=closing), timings)
         signals = _signals(settings, closing)
         location = persist_location(settings)
         closing.callback(location.close)
@@ -199,15 +209,19 @@ def open_node(settings: Settings, *, engine: Engine | None = None, clock: Clock 
         follow_heads = None
         if settings.heads == "objects":
             ports, follow_heads = with_heads_in_objects(ports, intents, settings)
-        node = Node(ports, settings, follow_heads=follow_heads)
+        node = Node(ports, settings, follow_heads=follow_heads, timings=timings)
         node.token = token(settings)
         node.sign_in_secret = node_secret(settings, "sign in")
         node.engine_known = engine_known(own)
         node.registry = registry_of(
             ports.jobs,
+            ports.clock,
+            *timings.collectors,
             FlowsCollector(ports.flows, ports.clock),
             DutiesCollector(ports.duties, ports.clock),
             PersistCollector(location.meter),
+            SubscriptionsCollector(ports.subscriptions),
+            DiskCollector(lambda: places(settings).disk),
             EngineCollector(node.engine_known),
         )
         node.sweepers = (exchange.remove_leftovers, lambda: _sweep(stores, node))

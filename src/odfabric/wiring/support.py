@@ -123,7 +123,7 @@ def _duties(database: Database) -> str:
 def _metrics(database: Database) -> str:
     clock = SystemClock()
     registry = registry_of(
-        SqlJobs(database), FlowsCollector(SqlFlows(database), clock), DutiesCollector(SqlDuties(database), clock)
+        SqlJobs(database), clock, FlowsCollector(SqlFlows(database), clock), DutiesCollector(SqlDuties(database), clock)
     )
     return metrics_text(registry).decode()
 

@@ -53,6 +53,7 @@ from odfabric_api.routes import (
     wide_subscriptions,
 )
 from odfabric_api.shared_reads import SharedReads
+from odfabric_api.timing import TimingMiddleware
 from odfabric_api.web.assets import Assets
 from odfabric_api.web.problem_pages import plain_problem_page, problem_page
 from odfabric_api.web.routes import PAGES
@@ -118,6 +119,7 @@ def create_app(node: Node, *, token: str) -> FastAPI:
         expose_headers=CORS_EXPOSED,
     )
     app.add_middleware(EdgeMiddleware, limits=EdgeLimits.of(node.settings))
+    app.add_middleware(TimingMiddleware, timings=node.timings)
     return app
 
 
