@@ -524,6 +524,9 @@ class Settings(BaseSettings):
         return self
 
     # looking inside
+    log_format: Literal["text", "json"] = Field(
+        "text", description="Lines of the logs of api and worker: for people, or one JSON object each"
+    )
     doctor_check_s_max: float = Field(
         10.0, gt=0, description="Longest time of all checks of `odf doctor`, which run at once"
     )

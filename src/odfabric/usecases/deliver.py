@@ -17,6 +17,7 @@ from odfabric.domain.delivery import Delivered, GiveUp, RetryAt, fails_too_long,
 from odfabric.errors import AccountSuspended, Corrupt, External, InvalidBlock, LimitExceeded, NotFound
 from odfabric.formats.cloud_event import withheld_event
 from odfabric.formats.reference_webhook import HEAD_MOVED
+from odfabric.formats.trace_context import SPAN_BYTES, trace_of
 from odfabric.model.audit import THE_NODE, AuditEntry, AuditKind
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.instant import Instant
@@ -144,6 +145,7 @@ def _attempt(
         signature=ports.signature,
         sender=ports.sender,
         clock=ports.clock,
+        trace=trace_of(delivery.id, ports.entropy.random_bytes(SPAN_BYTES)),
     )
 
 

@@ -64,6 +64,7 @@ from odfabric.ports.sealing import Sealing
 from odfabric.ports.signals import Signals
 from odfabric.ports.state_index import StateIndex
 from odfabric.settings import Settings
+from odfabric.telemetry import next_traceparent
 from odfabric.usecases.people.first_start import make_first_accounts
 from odfabric.usecases.poll_source import PollingPorts
 from odfabric.wiring.engine_on_demand import EngineOnDemand
@@ -369,6 +370,7 @@ def own_engine(settings: Settings, closing: ExitStack) -> Engine:
             token=settings.engine_token.get_secret_value(),
             call_s_max=settings.engine_call_s_max,
             short_s_max=settings.engine_validate_s_max,
+            traceparent=next_traceparent,
         )
         connection = closing.enter_context(GrpcEngine(channel))
         return PatientEngine(lambda: connection, patience)

@@ -28,6 +28,7 @@ from odfabric.model.subscription import Delivery, Subscription
 from odfabric.ports.object_store import ObjectStore
 from odfabric.ports.signals import Topic
 from odfabric.settings import Settings
+from odfabric.telemetry import working_on
 from odfabric.usecases.access import Access
 from odfabric.usecases.account_quotas import measure_usage
 from odfabric.usecases.collect_objects import CollectedPortion, Collection, CollectPorts, collect_objects
@@ -35,6 +36,7 @@ from odfabric.usecases.commit import Commits
 from odfabric.usecases.commit_result import CommitResult
 from odfabric.usecases.create_dataset import create_dataset, delete_dataset
 from odfabric.usecases.expected_columns import ExpectedColumns
+from odfabric.usecases.job_actor import trace_of_job
 from odfabric.usecases.job_events import job_events
 from odfabric.usecases.job_run import LeasedRun
 from odfabric.usecases.jobs_of_subject import cancellable_job, seen_job
@@ -447,7 +449,13 @@ class Node:
         settings = self.settings
         pauses = (settings.job_retry_s, settings.job_retry_s_max, settings.job_retry_after_s_max)
         retry = RetryRule(settings.job_attempts_max, *pauses)
-        with heartbeats(run, every_s=settings.lease_s / 3), self.timings.job_run(run.lease.job):
+        job = run.lease.job
+        dataset = str(job.dataset_id) if job.dataset_id is not None else None
+        with (
+            working_on(job=job.id, dataset=dataset, trace=trace_of_job(job)),
+            heartbeats(run, every_s=settings.lease_s / 3),
+            self.timings.job_run(job),
+        ):
             run_job(
                 run,
                 verbs=self._verbs,
@@ -501,7 +509,9 @@ class Node:
 
     def deliver(self, delivery: Delivery) -> None:
         """Make one attempt at a leased delivery."""
-        is_delivered = self.webhooks.deliver(delivery)
+        block = str(delivery.new_head) if delivery.new_head is not None else None
+        with working_on(delivery=delivery.id, dataset=str(delivery.dataset_id), block=block):
+            is_delivered = self.webhooks.deliver(delivery)
         self.timings.webhook_attempt(delivery, is_delivered=is_delivered, now=self.ports.clock.now())
 
     def health(self) -> dict[str, object]:
