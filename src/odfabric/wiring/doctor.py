@@ -86,7 +86,11 @@ def doctor_checks(settings: Settings) -> Sequence[Check]:
         checks.append(objects_check(lambda: _check_bucket(settings), kind=where.objects))
     if settings.redis_url is not None:
         checks.append(redis_check(_Redis(settings, settings.redis_url)))
-    machine = None if settings.engine_address else ThisMachine(wait_s_max=settings.doctor_check_s_max)
+    machine = (
+        None
+        if settings.engine_address and settings.engine_token
+        else ThisMachine(wait_s_max=settings.doctor_check_s_max)
+    )
     checks += engine_checks(
         lambda: _running_engine(settings),
         machine,

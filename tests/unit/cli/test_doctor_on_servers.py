@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from odfabric.settings import read_settings
 from odfabric.wiring import open_node
 from tests.support.servers.s3 import S3Server
 from tests.support.servers.valkey import RedisServer
-from tests.support.waiting import free_port
+from tests.support.waiting import free_port, wait_until
 
 PASSWORDS = ("s3-secret-hunter2", "redis-hunter2", "database-hunter2")
 
@@ -116,3 +118,22 @@ def test_a_redis_that_forgets(findings: Callable[..., Findings], redis_of_tests:
         client.config_set("maxmemory-policy", before)
         client.close()
     assert (found["outcome"], "allkeys-lru" in found["seen"]) == ("warning", True)
+
+
+def test_servers_that_accept_and_say_nothing(findings: Callable[..., Findings]) -> None:
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as silent:
+        place = f"127.0.0.1:{silent.getsockname()[1]}"
+        found = findings(
+            code=1,
+            ODF_DOCTOR_CHECK_S_MAX="2",
+            ODF_DATABASE_URL=f"postgresql://odf:database-hunter2@{place}/odf",
+            ODF_S3_ENDPOINT_URL=f"http://{place}",
+            ODF_REDIS_URL=f"redis://odf:redis-hunter2@{place}/0",
+            ODF_ENGINE_ADDRESS=place,
+            ODF_ENGINE_TOKEN="engine-token",
+        )
+    assert broken(found) >= {"database", "objects", "redis", "engine"}
+    assert found["objects"]["seen"] == "no answer within 2 s"
+    assert found["workspace"]["outcome"] == "ok"
+    # What was left behind ends with its connection.
+    wait_until(lambda: not any(one.name == "bounded" for one in threading.enumerate()), what="the last check")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from importlib.util import find_spec
 
 from odfabric.errors import OdfError
 from odfabric_engine_spark.jvm import find_java
@@ -16,12 +17,13 @@ from odfabric_engine_spark.sandbox.enter import leave_namespaces
 
 
 def report() -> dict[str, object]:
-    """`java` is a version, or empty with `javaProblem`; `namespaces` and `landlock` whether these walls can be had."""
-    java, problem = "", ""
-    try:
-        java = str(find_java(os.environ).version)
-    except OdfError as error:
-        problem = error.message
+    """`java` is a version, or empty with `javaProblem` if no engine can be started; `namespaces` and `landlock` whether these walls can be had."""
+    java, problem = "", "Spark is not installed"
+    if find_spec("pyspark") is not None:
+        try:
+            java, problem = str(find_java(os.environ).version), ""
+        except OdfError as error:
+            problem = error.message
     is_linux = sys.platform == "linux"
     return {
         "java": java,

