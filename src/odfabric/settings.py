@@ -523,6 +523,28 @@ class Settings(BaseSettings):
             raise ValueError("ODF_OIDC_PROVIDERS needs ODF_PUBLIC_URL, to which providers send browsers back")
         return self
 
+    # looking inside
+    log_format: Literal["text", "json"] = Field(
+        "text", description="Lines of the logs of api and worker: for people, or one JSON object each"
+    )
+    doctor_check_s_max: float = Field(
+        10.0, gt=0, description="Longest time of all checks of `odf doctor`, which run at once"
+    )
+    doctor_free_mib_min: int = Field(
+        512, ge=0, description="Free space on the workspace's disk below which `odf doctor` calls it full"
+    )
+    doctor_free_share_min: float = Field(
+        0.1, ge=0, le=1, description="Share of free space, and of free inodes, below which it warns"
+    )
+    doctor_clock_s_max: float = Field(
+        2.0, gt=0, description="How far the clocks of this machine and the database may be apart before it warns"
+    )
+
+    support_rows_max: int = Field(200, ge=1, description="Jobs, and runs of flows, that `odf support-bundle` tells")
+    support_file_bytes_max: int = Field(
+        512 * 1024, ge=1024, description="Longest file of a support bundle; of longer ones the end is kept"
+    )
+
     # drills
     crash_at: str | None = Field(
         None, description="Crash point at which the process kills itself (see `odf system crash-points`)"

@@ -22,18 +22,19 @@ def samples(info: EngineInfo | None) -> dict[str, float]:
 
 
 def test_executors_are_told_where_there_is_a_cluster() -> None:
-    walls = {"odf_engine_sandbox['seccomp']": 1.0}
+    walls = {"odf_engine_sandbox['seccomp']": 1.0, "odf_engine_up[]": 1.0}
     assert samples(INFO) == walls
     assert samples(replace(INFO, executors=3)) == walls | {"odf_engine_executors[]": 3.0}
     assert samples(replace(INFO, executors=0)) == walls | {"odf_engine_executors[]": 0.0}, "none is told, not left out"
 
 
-def test_an_engine_that_does_not_run_tells_nothing() -> None:
+def test_an_engine_that_does_not_run_tells_nothing_else() -> None:
     def away() -> EngineInfo:
         raise Determinate("the engine is away")
 
     assert samples(None) == {}
-    assert list(EngineCollector(away).collect()) == []
+    (is_up,) = [sample for metric in EngineCollector(away).collect() for sample in metric.samples]
+    assert (is_up.name, is_up.value) == ("odf_engine_up", 0.0), "one that should run and does not"
 
 
 def test_whoever_looks_at_the_metrics_of_a_workspace_starts_no_engine(tmp_path: Path) -> None:

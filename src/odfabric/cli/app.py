@@ -23,6 +23,7 @@ from odfabric.cli import (
     cursor_commands,
     dataset_commands,
     engine_commands,
+    inspection_commands,
     key_commands,
     node_commands,
     persist_commands,
@@ -80,6 +81,7 @@ state_commands.register(app, system_commands.app)
 dataset_commands.register(app)
 node_commands.register(app)
 backup_commands.register(app)
+inspection_commands.register(app)
 login_commands.register(app)
 share_commands.register(app)
 

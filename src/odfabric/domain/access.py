@@ -8,10 +8,11 @@ who somebody is (the edge), reading the relations (`usecases.access`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from odfabric.errors import AccessDenied, NotFound, OdfError, Unauthenticated
+from odfabric.formats.trace_context import TraceContext
 from odfabric.model.account import EVERYONE, Account, AccountKind, DatasetRole, Grant, Grantee, OrganisationRole
 from odfabric.model.audit import Actor
 from odfabric.model.credential import ALL_SCOPES, Scope
@@ -88,7 +89,7 @@ class Subject:
     """Who asks, and how far the credential goes that proves it. Without an account it is a stranger.
 
     `organisations` are those that the account is a member of. `scopes` and `datasets` (None: all) bound what the account's rights are
-    used for; `token` is the id of the token that was shown, `address` the peer's.
+    used for; `token` is the id of the token that was shown, `address` the peer's. `trace` is what the request belongs to: it decides nothing.
     """
 
     account: Account | None = None
@@ -97,6 +98,7 @@ class Subject:
     datasets: frozenset[DatasetId] | None = None
     token: str | None = None
     address: str | None = None
+    trace: TraceContext | None = field(default=None, compare=False)
 
     def has_scope(self, scope: Scope) -> bool:
         """Whether the credential goes so far."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from odfabric.model.audit import AuditEntry
@@ -71,6 +71,9 @@ class Subscriptions(Protocol):
 
     def of_node(self, *, limit: int) -> Sequence[Subscription]:
         """Subscriptions of the whole node, oldest first."""
+
+    def counted(self) -> Mapping[SubscriptionState, int]:
+        """How many there are in each state; a state that none is in may be left out."""
 
     def delete(self, subscription_id: str, *, audit: Sequence[AuditEntry] = ()) -> bool:
         """Delete it and drop its pending deliveries; whether it existed, without which no audit entry is written."""

@@ -139,6 +139,7 @@ class OwnSubscription:
             signature=ports.signature,
             sender=ports.sender,
             clock=ports.clock,
+            trace=self.subject.trace,
         )
         result = attempt.failure.value if attempt.failure else "accepted"
         audit = self._audit(AuditKind.SUBSCRIPTION_TESTED, found, result=result)

@@ -8,6 +8,7 @@ Source: DESIGN invariants 1 to 3; specification, "Metadata chain".
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -38,6 +39,8 @@ from odfabric.ports.chain_reader import ChainReader
 from odfabric.ports.chain_writer import ChainWriter
 from odfabric.ports.clock import Clock
 from odfabric.ports.object_store import ObjectStore
+
+_log = logging.getLogger(__name__)
 
 LOOKED_UP_MAX = 100
 """Objects of a commit that are looked up one by one, however short the chain before it."""
@@ -160,7 +163,10 @@ class Commits:
                 moved = error
                 continue
             self._published_at_last(dataset)
-            return Committed(base.hash, planned.blocks)
+            done = Committed(base.hash, planned.blocks)
+            ids = {"dataset": str(dataset), "block": str(done.head)}
+            _log.info("committed, blocks: %d", len(done.blocks), extra=ids)
+            return done
         raise moved or ValueError("a commit needs at least one attempt")
 
     def adopt(

@@ -17,6 +17,7 @@ from odfabric.domain.delivery import Delivered, GiveUp, RetryAt, fails_too_long,
 from odfabric.errors import AccountSuspended, Corrupt, External, InvalidBlock, LimitExceeded, NotFound
 from odfabric.formats.cloud_event import withheld_event
 from odfabric.formats.reference_webhook import HEAD_MOVED
+from odfabric.formats.trace_context import SPAN_BYTES, trace_of
 from odfabric.model.audit import THE_NODE, AuditEntry, AuditKind
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.instant import Instant
@@ -75,8 +76,8 @@ class DeliveryRules:
     failing_days_max: float
 
 
-def deliver(delivery: Delivery, *, ports: DeliveryPorts, rules: DeliveryRules) -> None:
-    """Make one attempt at a leased delivery and record how it ended.
+def deliver(delivery: Delivery, *, ports: DeliveryPorts, rules: DeliveryRules) -> bool:
+    """Make one attempt at a leased delivery and record how it ended; whether the receiver accepted it.
 
     A receiver that answers 410 wants no events any more: its subscription ends. Never raises for what the receiver did; a crash
     before the record repeats the attempt with the same event id.
@@ -85,13 +86,13 @@ def deliver(delivery: Delivery, *, ports: DeliveryPorts, rules: DeliveryRules) -
     entry = ports.repository.find(delivery.dataset_id)
     if subscription is None or (entry is None and subscription.dataset_id is not None):
         _drop(delivery, ports)
-        return
+        return False
     subject = _subject(subscription, ports.access)
     if subject is None or not _may_follow(subscription, subject, entry, ports.access):
         _log.warning("subscription %s ends: its account may not read the dataset any more", subscription.id)
         audit = _entry(AuditKind.SUBSCRIPTION_DELETED, subscription, entry, _NO_RIGHT, ports.clock)
         ports.subscriptions.delete(subscription.id, audit=[audit])
-        return
+        return False
     is_withheld = not may_receive(delivery, subject, entry, ports.access)
     attempt, response = _attempt(delivery, subscription, entry, is_withheld=is_withheld, ports=ports, rules=rules)
     jitter = int.from_bytes(ports.entropy.random_bytes(4), "big") / 2**32
@@ -102,6 +103,7 @@ def deliver(delivery: Delivery, *, ports: DeliveryPorts, rules: DeliveryRules) -
             ports.deliveries.record_success(
                 delivery.id, now=now, status_code=code, attempt=attempt, attempts_kept=rules.attempts_kept
             )
+            return True
         case GiveUp(status=DeliveryStatus.DROPPED):
             ports.subscriptions.delete(subscription.id)
         case RetryAt() | GiveUp() as decision:
@@ -111,6 +113,7 @@ def deliver(delivery: Delivery, *, ports: DeliveryPorts, rules: DeliveryRules) -
             _record_failure(delivery, attempt, again, now=now, ports=ports, rules=rules)
             if is_disabled:
                 _disable(subscription, entry, attempt, ports)
+    return False
 
 
 def _attempt(
@@ -142,6 +145,7 @@ def _attempt(
         signature=ports.signature,
         sender=ports.sender,
         clock=ports.clock,
+        trace=trace_of(delivery.id, ports.entropy.random_bytes(SPAN_BYTES)),
     )
 
 

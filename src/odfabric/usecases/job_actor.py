@@ -1,6 +1,6 @@
 """Who has asked for a job: as the audit names them, and with the rights that they have now.
 
-Owns the member `by` of a job's request: name, token and address of the asker at that time. The account itself is a column of the job.
+Owns the member `by` of a job's request: name, token and address of the asker at that time, and the trace of the request. The account itself is a column of the job.
 Invariant: a job is done with the rights that its account has at that moment, within the bounds of the token by which it was asked for.
 """
 
@@ -13,6 +13,7 @@ from typing import Any
 
 from odfabric.domain.access import Subject
 from odfabric.errors import TokenRevoked
+from odfabric.formats.trace_context import TraceContext, parse_traceparent
 from odfabric.model.audit import THE_NODE, Actor
 from odfabric.model.credential import OPERATOR_TOKEN_ID
 from odfabric.model.job import Job
@@ -31,6 +32,8 @@ def by_member(subject: Subject) -> dict[str, str]:
     """The member `by` of a request; what is not known is left out."""
     actor = subject.actor
     members = {"name": actor.name, "token": actor.token, "address": actor.address}
+    if subject.trace is not None:
+        members["trace"] = str(subject.trace)
     return {name: value for name, value in members.items() if value is not None}
 
 
@@ -42,6 +45,13 @@ def actor_of(job: Job) -> Actor:
         return THE_NODE
     account = job.account if job.account.startswith("did:") else None
     return Actor(account=account, name=by.get("name"), token=by.get("token"), address=by.get("address"))
+
+
+def trace_of_job(job: Job) -> TraceContext | None:
+    """The trace of the request by which the job was asked for."""
+    by = json.loads(job.request).get("by")
+    trace = by.get("trace") if isinstance(by, Mapping) else None
+    return parse_traceparent(trace) if isinstance(trace, str) else None
 
 
 def asker_of(job: Job, *, access: Access, tokens: Tokens) -> Subject:

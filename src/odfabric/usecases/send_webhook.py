@@ -15,6 +15,8 @@ from odfabric.formats.cloud_event import CONTENT_TYPE
 from odfabric.formats.message_signature import SIGNATURE_HEADER as NODE_SIGNATURE_HEADER
 from odfabric.formats.reference_webhook import ReferenceMessage, signing_key
 from odfabric.formats.reference_webhook import headers as reference_headers
+from odfabric.formats.trace_context import HEADER as TRACE_HEADER
+from odfabric.formats.trace_context import TraceContext
 from odfabric.formats.webhook_signature import SIGNATURE_HEADER, sign
 from odfabric.model.instant import NANOS_PER_MILLI, Instant
 from odfabric.model.subscription import (
@@ -51,8 +53,9 @@ def send_webhook(
     signature: NodeSignature,
     sender: WebhookSender,
     clock: Clock,
+    trace: TraceContext | None = None,
 ) -> tuple[DeliveryAttempt, WebhookResponse | None]:
-    """Make attempt `number` at a message; the answer is None if the receiver was not reached. Never raises for what the receiver did."""
+    """Make attempt `number` at a message, as a part of `trace`; the answer is None if the receiver was not reached. Never raises for what the receiver did."""
     started = clock.now()
     headers: dict[str, str] = {}
     response: WebhookResponse | None = None
@@ -63,6 +66,8 @@ def send_webhook(
             raise NotFound("subscription", subscription.id)
         headers |= _own_headers(subscription, message_id, event_type, number, started, body, secrets[0])
         headers |= sign(message_id=message_id, sent_at=started, body=body, secrets=secrets)
+        if trace is not None:
+            headers[TRACE_HEADER] = str(trace)
         target = sender.target_uri(subscription.url)
         headers = signature.sign(headers, target_uri=target, body=body, at=started)
     except InvalidRequest as error:

@@ -64,6 +64,7 @@ from odfabric.ports.sealing import Sealing
 from odfabric.ports.signals import Signals
 from odfabric.ports.state_index import StateIndex
 from odfabric.settings import Settings
+from odfabric.telemetry import next_traceparent
 from odfabric.usecases.people.first_start import make_first_accounts
 from odfabric.usecases.poll_source import PollingPorts
 from odfabric.wiring.engine_on_demand import EngineOnDemand
@@ -71,13 +72,22 @@ from odfabric.wiring.engines import open_engines
 from odfabric.wiring.identity import account_id, system_account_id, token
 from odfabric.wiring.indexes import open_state_index, persist_location
 from odfabric.wiring.keys import node_sealing, seal_stored_secrets, with_sealed_secrets
-from odfabric.wiring.metrics import DutiesCollector, EngineCollector, FlowsCollector, registry_of
+from odfabric.wiring.metrics import (
+    DiskCollector,
+    DutiesCollector,
+    EngineCollector,
+    FlowsCollector,
+    SubscriptionsCollector,
+    registry_of,
+)
 from odfabric.wiring.node import Node
 from odfabric.wiring.node_ports import NodePorts, intercepted
+from odfabric.wiring.overview import places
 from odfabric.wiring.remotes import RemotesByScheme
 from odfabric.wiring.shared_heads import with_heads_in_objects
 from odfabric.wiring.sign_in import open_identity_providers, open_passwords, open_rate_limits
 from odfabric.wiring.stores import Stores, check_objects, database_place, open_stores
+from odfabric.wiring.timings import TimedEngine, Timings
 
 CRASH_POINTS: Mapping[str, str] = {**CRASH_POINT_TEXTS, **ENGINE_CRASH_POINTS}
 """Every point at which `ODF_CRASH_AT` can make a process of the node kill itself, and what happens there."""
@@ -168,8 +178,9 @@ def open_node(settings: Settings, *, engine: Engine | None = None, clock: Clock 
             upgrade(database_place(settings))
         check_upgraded(stores.database)
         _make_first_accounts(settings, stores.database)
-        own = engine or _engine(settings, closing)
-        used = open_engines(settings, own, exchange=exchange.root, closing=closing)
+        own = engine or own_engine(settings, closing)
+        timings = Timings()
+        used = TimedEngine(open_engines(settings, own, exchange=exchange.root, closing=closing), timings)
         signals = _signals(settings, closing)
         location = persist_location(settings)
         closing.callback(location.close)
@@ -199,15 +210,19 @@ def open_node(settings: Settings, *, engine: Engine | None = None, clock: Clock 
         follow_heads = None
         if settings.heads == "objects":
             ports, follow_heads = with_heads_in_objects(ports, intents, settings)
-        node = Node(ports, settings, follow_heads=follow_heads)
+        node = Node(ports, settings, follow_heads=follow_heads, timings=timings)
         node.token = token(settings)
         node.sign_in_secret = node_secret(settings, "sign in")
-        node.engine_known = _engine_known(own)
+        node.engine_known = engine_known(own)
         node.registry = registry_of(
             ports.jobs,
+            ports.clock,
+            *timings.collectors,
             FlowsCollector(ports.flows, ports.clock),
             DutiesCollector(ports.duties, ports.clock),
             PersistCollector(location.meter),
+            SubscriptionsCollector(ports.subscriptions),
+            DiskCollector(lambda: places(settings).disk),
             EngineCollector(node.engine_known),
         )
         node.sweepers = (exchange.remove_leftovers, lambda: _sweep(stores, node))
@@ -343,10 +358,11 @@ def open_engine(settings: Settings) -> Iterator[Engine]:
             settings = settings.model_copy(update={"workspace": folder})
             _exchange_folder(settings).mkdir()
             closing.callback(engine_launcher(settings, owner_pid=os.getpid()).stop)
-        yield _engine(settings, closing)
+        yield own_engine(settings, closing)
 
 
-def _engine(settings: Settings, closing: ExitStack) -> Engine:
+def own_engine(settings: Settings, closing: ExitStack) -> Engine:
+    """The engine that settings name, else the workspace's, which starts with its first call; its connection ends with `closing`."""
     patience = Patience(return_s_max=settings.engine_return_s_max, repeats_max=settings.engine_repeats_max)
     if settings.engine_address is not None and settings.engine_token is not None:
         channel = EngineChannel(
@@ -354,6 +370,7 @@ def _engine(settings: Settings, closing: ExitStack) -> Engine:
             token=settings.engine_token.get_secret_value(),
             call_s_max=settings.engine_call_s_max,
             short_s_max=settings.engine_validate_s_max,
+            traceparent=next_traceparent,
         )
         connection = closing.enter_context(GrpcEngine(channel))
         return PatientEngine(lambda: connection, patience)
@@ -367,7 +384,8 @@ def _engine(settings: Settings, closing: ExitStack) -> Engine:
     return engine
 
 
-def _engine_known(engine: Engine) -> Callable[[], EngineInfo | None]:
+def engine_known(engine: Engine) -> Callable[[], EngineInfo | None]:
+    """Asks who it is, without starting one: None if none runs."""
     return engine.info_if_running if isinstance(engine, EngineOnDemand) else engine.info
 
 

@@ -8,6 +8,7 @@ from odfabric.adapters.engine_process.launcher import EngineLauncher, EngineProc
 from odfabric.adapters.grpc_engine.engine import EngineChannel, GrpcEngine
 from odfabric.adapters.grpc_engine.patient import Patience, PatientEngine
 from odfabric.model.engine import EngineInfo
+from odfabric.telemetry import next_traceparent
 
 
 class EngineOnDemand(PatientEngine):
@@ -44,6 +45,7 @@ class EngineOnDemand(PatientEngine):
                         token=process.token,
                         call_s_max=self._call_s_max,
                         short_s_max=self._short_s_max,
+                        traceparent=next_traceparent,
                     )
                 )
                 self._process = process

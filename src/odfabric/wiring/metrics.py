@@ -1,6 +1,6 @@
 """What a process of the node tells about itself, as Prometheus reads it.
 
-Owns the registry of a process: jobs that wait, calls of the stores of shards, the walls around the engine, the process itself. Nothing is counted here that is not
+Owns the registry of a process: jobs that wait, calls of the stores of shards, the walls around the engine, the disk, the process itself. Nothing is counted here that is not
 counted where it happens.
 """
 
@@ -13,6 +13,7 @@ from typing import Any
 from prometheus_client import (
     CollectorRegistry,
     GCCollector,
+    Info,
     Metric,
     PlatformCollector,
     ProcessCollector,
@@ -21,24 +22,31 @@ from prometheus_client import (
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from odfabric import __version__
 from odfabric.errors import OdfError
 from odfabric.model.engine import EngineInfo
 from odfabric.model.flow import Flow
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
+from odfabric.model.job import JobStatus
+from odfabric.model.subscription import SubscriptionState
 from odfabric.ports.clock import Clock
 from odfabric.ports.duties import Duties
 from odfabric.ports.flows import Flows
 from odfabric.ports.jobs import Jobs
+from odfabric.ports.subscriptions import Subscriptions
+from odfabric.wiring.overview import Disk
 
+_ENGINE_UP = "1 if the engine answers, 0 if it should and does not"
 JOBS_COUNTED_MAX = 1000
 FLOWS_COUNTED_MAX = 5000
 
 
 class JobsCollector(Collector):
-    """Unfinished jobs by kind and status, the newest `JOBS_COUNTED_MAX` of them."""
+    """Unfinished jobs by kind and status, and since when the oldest of each kind waits: the newest `JOBS_COUNTED_MAX` of them."""
 
-    def __init__(self, jobs: Jobs) -> None:
+    def __init__(self, jobs: Jobs, clock: Clock) -> None:
         self._jobs = jobs
+        self._clock = clock
 
     def collect(self) -> Iterator[Metric]:
         """See prometheus-client. A database that does not answer tells no jobs, which is not the same as none."""
@@ -50,6 +58,12 @@ class JobsCollector(Collector):
         for (kind, status), count in sorted(Counter((job.kind.value, job.status.value) for job in found).items()):
             gauge.add_metric([kind, status], count)
         yield gauge
+        now = self._clock.now()
+        ages: dict[str, float] = {}
+        for job in found:
+            if job.status is JobStatus.QUEUED:
+                ages[job.kind.value] = max(ages.get(job.kind.value, 0.0), _seconds(job.created_at, now))
+        yield _gauge("odf_jobs_oldest_waiting_seconds", "Since the oldest job that waits was asked for", ["kind"], ages)
 
 
 class FlowsCollector(Collector):
@@ -107,6 +121,40 @@ class DutiesCollector(Collector):
         yield _gauge("odf_duty_failing", "1 if the last round of a duty failed", ["duty"], failing)
 
 
+class SubscriptionsCollector(Collector):
+    """Subscriptions by state; of those that are disabled nothing is delivered until somebody resumes them."""
+
+    def __init__(self, subscriptions: Subscriptions) -> None:
+        self._subscriptions = subscriptions
+
+    def collect(self) -> Iterator[Metric]:
+        """See prometheus-client. A database that does not answer tells nothing."""
+        try:
+            counted = self._subscriptions.counted()
+        except OdfError:
+            return
+        states = {state.value: float(counted.get(state, 0)) for state in SubscriptionState}
+        yield _gauge("odf_subscriptions", "Webhook subscriptions", ["state"], states)
+
+
+class DiskCollector(Collector):
+    """Room on the disk of the workspace."""
+
+    def __init__(self, look: Callable[[], Disk | None]) -> None:
+        self._look = look
+
+    def collect(self) -> Iterator[Metric]:
+        """See prometheus-client. A disk that does not answer tells nothing."""
+        disk = self._look()
+        if disk is None:
+            return
+        yield GaugeMetricFamily("odf_disk_free_bytes", "Free on the disk of the workspace", value=disk.free_bytes)
+        yield GaugeMetricFamily("odf_disk_bytes", "Size of that disk", value=disk.all_bytes)
+        if disk.inodes:
+            yield GaugeMetricFamily("odf_disk_free_inodes", "Free inodes on that disk", value=disk.free_inodes)
+            yield GaugeMetricFamily("odf_disk_inodes", "All inodes of that disk", value=disk.inodes)
+
+
 def _state(flow: Flow) -> str:
     return "stopped" if flow.stop is not None else "paused" if flow.paused else "active"
 
@@ -123,7 +171,7 @@ def _gauge(name: str, text: str, labels: list[str], values: Mapping[Any, float])
 
 
 class EngineCollector(Collector):
-    """The walls of the operating system around the engine, as it sees them, and its executors. An engine that does not run tells nothing."""
+    """The walls of the operating system around the engine, as it sees them, and its executors. Of one that nobody needs now, and so does not run, nothing is told."""
 
     def __init__(self, ask: Callable[[], EngineInfo | None]) -> None:
         self._ask = ask
@@ -134,8 +182,10 @@ class EngineCollector(Collector):
         try:
             found = self._ask()
         except OdfError:
+            yield GaugeMetricFamily("odf_engine_up", _ENGINE_UP, value=0)
             return
         if found is not None:
+            yield GaugeMetricFamily("odf_engine_up", _ENGINE_UP, value=1)
             for layer in found.sandbox:
                 gauge.add_metric([layer], 1)
             yield gauge
@@ -143,11 +193,12 @@ class EngineCollector(Collector):
                 yield GaugeMetricFamily("odf_engine_executors", "Executors of the cluster", value=found.executors)
 
 
-def registry_of(jobs: Jobs, *others: Collector) -> CollectorRegistry:
+def registry_of(jobs: Jobs, clock: Clock, *others: Collector) -> CollectorRegistry:
     """The registry of one process, with collectors of its adapters."""
     registry = CollectorRegistry()
-    for collector in (JobsCollector(jobs), *others):
+    for collector in (JobsCollector(jobs, clock), *others):
         registry.register(collector)
+    Info("odf_build", "Release of the node", registry=registry).info({"version": __version__})
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
     GCCollector(registry=registry)

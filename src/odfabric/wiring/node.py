@@ -28,6 +28,7 @@ from odfabric.model.subscription import Delivery, Subscription
 from odfabric.ports.object_store import ObjectStore
 from odfabric.ports.signals import Topic
 from odfabric.settings import Settings
+from odfabric.telemetry import working_on
 from odfabric.usecases.access import Access
 from odfabric.usecases.account_quotas import measure_usage
 from odfabric.usecases.collect_objects import CollectedPortion, Collection, CollectPorts, collect_objects
@@ -35,6 +36,7 @@ from odfabric.usecases.commit import Commits
 from odfabric.usecases.commit_result import CommitResult
 from odfabric.usecases.create_dataset import create_dataset, delete_dataset
 from odfabric.usecases.expected_columns import ExpectedColumns
+from odfabric.usecases.job_actor import trace_of_job
 from odfabric.usecases.job_events import job_events
 from odfabric.usecases.job_run import LeasedRun
 from odfabric.usecases.jobs_of_subject import cancellable_job, seen_job
@@ -67,6 +69,7 @@ from odfabric.wiring.node_ports import NodePorts
 from odfabric.wiring.people import account_quotas, people_ports
 from odfabric.wiring.searching import SearchVerbs
 from odfabric.wiring.subscriptions import subscription_verbs
+from odfabric.wiring.timings import Timings
 from odfabric.wiring.waiting import LOOK_EVERY_S, WAITING_JOBS_MAX, waited_for
 from odfabric.wiring.work import JobWork
 
@@ -77,14 +80,25 @@ MEASURED_AT_ONCE_MAX = 100
 class Node:
     """The verbs of a node, bound to its ports. Raises leaves of the closed error tree only."""
 
-    def __init__(self, ports: NodePorts, settings: Settings, *, follow_heads: Callable[[], None] | None = None) -> None:
-        """`follow_heads` is given where other nodes move heads too: what is to be done now and then to hear of it."""
+    def __init__(
+        self,
+        ports: NodePorts,
+        settings: Settings,
+        *,
+        follow_heads: Callable[[], None] | None = None,
+        timings: Timings | None = None,
+    ) -> None:
+        """`follow_heads` is given where other nodes move heads too: what is to be done now and then to hear of it.
+
+        `timings` are those that other parts of this process tell, too.
+        """
         self.settings, self.ports = settings, ports
         self.account = LOCAL_ACCOUNT
         self.token = ""
         # Of this process alone, unless it is one of several.
         self.sign_in_secret = secrets.token_bytes(32)
-        self.registry = registry_of(ports.jobs)
+        self.timings = timings or Timings()
+        self.registry = registry_of(ports.jobs, ports.clock, *self.timings.collectors)
         self.engine_known: Callable[[], EngineInfo | None] = lambda: None
         self.sweepers: Sequence[Callable[[], int]] = ()
         self.access = Access(
@@ -95,15 +109,7 @@ class Node:
         )
         self.people = people_ports(ports, self.access, settings)
         self.quotas = account_quotas(ports, settings)
-        self.commits = Commits(
-            chains=ports.chains,
-            catalog=ports.catalog,
-            objects=ports.objects,
-            clock=ports.clock,
-            attempts_max=settings.commit_attempts_max,
-            block_bytes_max=settings.block_bytes_max,
-            publishes=follow_heads is None,
-        )
+        self.commits = self._commits(publishes=follow_heads is None)
         self._follow_heads = follow_heads
         self.repository = self._repository(ports.objects)
         self._referred = ReferredObjects(self.repository, names_max=self.settings.served_names_cached_max)
@@ -143,6 +149,17 @@ class Node:
             commits=self.commits,
             indexes=self.indexes,
         ).verbs
+
+    def _commits(self, *, publishes: bool) -> Commits:
+        return Commits(
+            chains=self.ports.chains,
+            catalog=self.ports.catalog,
+            objects=self.ports.objects,
+            clock=self.ports.clock,
+            attempts_max=self.settings.commit_attempts_max,
+            block_bytes_max=self.settings.block_bytes_max,
+            publishes=publishes,
+        )
 
     def _index_verbs(self) -> IndexVerbs:
         settings, ports = self.settings, self.ports
@@ -404,6 +421,7 @@ class Node:
         lease = self.ports.jobs.lease(worker, now=self.ports.clock.now(), lease_ms=lease_ms, lane=lane)
         if lease is None:
             return None
+        self.timings.job_leased(lease.job, self.ports.clock.now())
         return LeasedRun(lease, jobs=self.ports.jobs, clock=self.ports.clock, lease_ms=lease_ms)
 
     def give_back_jobs(self, worker: str) -> int:
@@ -431,7 +449,13 @@ class Node:
         settings = self.settings
         pauses = (settings.job_retry_s, settings.job_retry_s_max, settings.job_retry_after_s_max)
         retry = RetryRule(settings.job_attempts_max, *pauses)
-        with heartbeats(run, every_s=settings.lease_s / 3):
+        job = run.lease.job
+        dataset = str(job.dataset_id) if job.dataset_id is not None else None
+        with (
+            working_on(job=job.id, dataset=dataset, trace=trace_of_job(job)),
+            heartbeats(run, every_s=settings.lease_s / 3),
+            self.timings.job_run(job),
+        ):
             run_job(
                 run,
                 verbs=self._verbs,
@@ -485,7 +509,10 @@ class Node:
 
     def deliver(self, delivery: Delivery) -> None:
         """Make one attempt at a leased delivery."""
-        self.webhooks.deliver(delivery)
+        block = str(delivery.new_head) if delivery.new_head is not None else None
+        with working_on(delivery=delivery.id, dataset=str(delivery.dataset_id), block=block):
+            is_delivered = self.webhooks.deliver(delivery)
+        self.timings.webhook_attempt(delivery, is_delivered=is_delivered, now=self.ports.clock.now())
 
     def health(self) -> dict[str, object]:
         """Whether database and objects answer; the engine is named apart, because reading does not need it."""

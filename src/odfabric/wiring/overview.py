@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections import Counter
 from collections.abc import Sequence
@@ -48,10 +49,12 @@ class Places:
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """How full a disk is."""
+    """How full a disk is; `inodes` is 0 where the file system does not count them."""
 
     free_bytes: int
     all_bytes: int
+    free_inodes: int
+    inodes: int
 
 
 def overview(ports: NodePorts) -> Overview:
@@ -76,10 +79,11 @@ def places(settings: Settings) -> Places:
     """What the settings and the workspace's disk say; asks no server."""
     try:
         usage = shutil.disk_usage(settings.workspace)
+        counted = os.statvfs(settings.workspace)
     except OSError:
         disk = None  # a page that tells what is wrong must come when the disk is
     else:
-        disk = Disk(usage.free, usage.total)
+        disk = Disk(usage.free, usage.total, counted.f_favail, counted.f_files)
     return Places(
         database=_server(settings.database_url, "PostgreSQL") or "SQLite",
         objects=_server(settings.objects_url, "S3") or "folder",

@@ -194,15 +194,15 @@ class SubscriptionVerbs:
         found = self.ports.subscriptions.get(delivery.subscription_id)
         return under_way(found) if found else None
 
-    def deliver(self, delivery: Delivery) -> None:
-        """Make one attempt at a leased delivery."""
+    def deliver(self, delivery: Delivery) -> bool:
+        """Make one attempt at a leased delivery; whether its receiver accepted it."""
         rules = DeliveryRules(
             source=self.settings.node_uri,
             base=self.settings.public_url or "",
             attempts_kept=self.settings.delivery_attempts_kept,
             failing_days_max=self.settings.subscription_failing_days_max,
         )
-        deliver(delivery, ports=self._delivery_ports(), rules=rules)
+        return deliver(delivery, ports=self._delivery_ports(), rules=rules)
 
     def drop_old_secrets(self) -> int:
         """Remove secrets that sign no more; how many."""

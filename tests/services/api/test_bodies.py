@@ -20,6 +20,8 @@ from odfabric.settings import Settings
 from odfabric.testing.memory_node import MemoryNode
 from odfabric.wiring import Node
 from odfabric_api.edge import EdgeMiddleware
+from odfabric_api.request_ids import RequestIds
+from odfabric_api.timing import TimingMiddleware
 from tests.services.api.raw import RawAnswer, ends, exchanged, head, read_answer
 from tests.services.api.serving import Served, serving, working
 from tests.support.waiting import wait_until
@@ -350,6 +352,7 @@ def test_a_large_push_needs_little_memory(tmp_path: Path) -> None:
     assert grown_kib < 60 * 1024
 
 
-def test_the_edge_is_the_outermost_layer_of_ours(place: Place) -> None:
-    """What it wraps cannot answer without its headers and limits."""
-    assert place.served.app.user_middleware[0].cls is EdgeMiddleware
+def test_the_edge_is_the_outermost_layer_of_ours_that_answers(place: Place) -> None:
+    """What it wraps cannot answer without its headers and limits; those around it name and measure answers, its refusals too."""
+    layers = [layer.cls for layer in place.served.app.user_middleware]
+    assert layers[:3] == [RequestIds, TimingMiddleware, EdgeMiddleware]

@@ -80,3 +80,26 @@ def test_judging_that_takes_too_long_names_the_setting_that_ended_it(tmp_path: P
         engine.validate_query(request)
     assert (caught.value.limit, caught.value.maximum) == ("engine_validate_s_max", 0.2)
     assert caught.value.limit in Settings.model_fields
+
+
+def test_calls_belong_to_the_trace_of_whoever_makes_them(tmp_path: Path) -> None:
+    seen: list[dict[str, str]] = []
+
+    class Listening(engine_pb2_grpc.EngineServiceServicer):
+        def GetInfo(self, request: pb.GetInfoRequest, context: grpc.ServicerContext) -> pb.GetInfoResponse:
+            seen.append({str(name): str(value) for name, value in context.invocation_metadata()})
+            return pb.GetInfoResponse(name="found")
+
+    server, address = grpc.server(ThreadPoolExecutor(1)), f"unix:{tmp_path / 'engine.sock'}"
+    engine_pb2_grpc.add_EngineServiceServicer_to_server(Listening(), server)  # type: ignore[no-untyped-call]
+    server.add_insecure_port(grpc_target(address))
+    server.start()
+    traces = iter(["00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", None])
+    channel = EngineChannel(address=address, token="t", call_s_max=30, short_s_max=30, traceparent=lambda: next(traces))
+    with GrpcEngine(channel) as engine:
+        engine.info()
+        engine.info()
+    server.stop(None).wait()
+    assert seen[0]["traceparent"] == "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    assert "traceparent" not in seen[1]
+    assert {one["authorization"] for one in seen} == {"Bearer t"}

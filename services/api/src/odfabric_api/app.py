@@ -29,6 +29,7 @@ from odfabric_api.openapi import ApiApplication
 from odfabric_api.page_route import shows_page
 from odfabric_api.problems import document_response, plain_problem, problem_response, status_of
 from odfabric_api.refusals import audit_task
+from odfabric_api.request_ids import RequestIds
 from odfabric_api.routes import (
     accounts,
     admin,
@@ -53,6 +54,7 @@ from odfabric_api.routes import (
     wide_subscriptions,
 )
 from odfabric_api.shared_reads import SharedReads
+from odfabric_api.timing import TimingMiddleware
 from odfabric_api.web.assets import Assets
 from odfabric_api.web.problem_pages import plain_problem_page, problem_page
 from odfabric_api.web.routes import PAGES
@@ -75,7 +77,7 @@ ROUTERS = (
 )
 # A page elsewhere may call the node with a token it was given: nothing here trusts cookies or the place of a caller.
 CORS_METHODS = ("GET", "POST")
-CORS_EXPOSED = ("ETag", "Link", "Location", "Retry-After", "Preference-Applied", "Content-Range")
+CORS_EXPOSED = ("ETag", "Link", "Location", "Retry-After", "Preference-Applied", "Content-Range", "X-Request-Id")
 
 
 def application() -> ApiApplication:
@@ -118,6 +120,8 @@ def create_app(node: Node, *, token: str) -> FastAPI:
         expose_headers=CORS_EXPOSED,
     )
     app.add_middleware(EdgeMiddleware, limits=EdgeLimits.of(node.settings))
+    app.add_middleware(TimingMiddleware, timings=node.timings)
+    app.add_middleware(RequestIds)
     return app
 
 

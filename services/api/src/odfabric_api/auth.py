@@ -28,6 +28,7 @@ from odfabric.model.account import Account
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.credential import OPERATOR_TOKEN_ID
 from odfabric.model.identity import DatasetAlias
+from odfabric.telemetry import present_trace
 from odfabric.usecases.people.accounts import named_account
 from odfabric.usecases.people.tokens import authenticate, authenticate_session
 from odfabric.wiring import Node
@@ -61,16 +62,17 @@ class Authentication:
         a session's request that comes from another page.
         """
         address = request.client.host if request.client else None
+        trace = present_trace()
         given = request.headers.getlist("authorization")
         if given:
             match = _HEADER.fullmatch(given[0])
             if match is None or len(given) > 1:
                 raise InvalidRequest("Invalid Bearer token header", hint="send `Authorization: Bearer TOKEN`")
-            return replace(self._holder(match[1]), address=address)
+            return replace(self._holder(match[1]), address=address, trace=trace)
         session = session_of(request)
         if session is None:
-            return replace(STRANGER, address=address)
-        return replace(authenticate_session(session, ports=self._node.people), address=address)
+            return replace(STRANGER, address=address, trace=trace)
+        return replace(authenticate_session(session, ports=self._node.people), address=address, trace=trace)
 
     def _holder(self, token: str) -> Subject:
         if hmac.compare_digest(_digest(token), self._digest):
@@ -228,12 +230,13 @@ def page_visitor(request: Request) -> tuple[Subject, str | None]:
     address = request.client.host if request.client else None
     if session is not None:
         try:
-            visitor = replace(authenticate_session(session, ports=node_of(request).people), address=address)
+            visitor = authenticate_session(session, ports=node_of(request).people)
+            visitor = replace(visitor, address=address, trace=present_trace())
             request.state.subject = visitor
             return visitor, session
         except CredentialRefused:
             pass
-    return replace(STRANGER, address=address), None
+    return replace(STRANGER, address=address, trace=present_trace()), None
 
 
 def querying(request: Request, caller: Subject) -> AbstractContextManager[None]:

@@ -56,7 +56,7 @@ ONLY_WAITS = "odfabric.only_waits"
 
 
 class EdgeMiddleware:
-    """ASGI middleware, the outermost one."""
+    """ASGI middleware, around everything that answers."""
 
     def __init__(self, app: ASGIApp, *, limits: EdgeLimits) -> None:
         self._app = app

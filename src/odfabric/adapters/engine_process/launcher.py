@@ -27,7 +27,7 @@ from odfabric.errors import Determinate
 
 _LOOK_EVERY_S = 0.05
 
-_ENVIRONMENT = re.compile(
+ENVIRONMENT = re.compile(
     r"PATH|HOME|LANG|LC_[A-Z]+|TZ|TMPDIR|JAVA_HOME|LD_LIBRARY_PATH|PYTHON[A-Z]+|ODF_CRASH_AT|ODF_LOG_LEVEL", re.ASCII
 )
 """What an engine gets of our environment: never a token or a key of ours."""
@@ -165,7 +165,7 @@ class EngineLauncher:
             command += ["--spark-master", launch.spark_master]
         if launch.spark_secret_file is not None:
             command += ["--spark-secret-file", str(launch.spark_secret_file)]
-        environment = {name: value for name, value in os.environ.items() if _ENVIRONMENT.fullmatch(name)}
+        environment = {name: value for name, value in os.environ.items() if ENVIRONMENT.fullmatch(name)}
         if self._record.exists():
             # The engine before this one died, perhaps at its crash point: a drill kills once, or work would never end.
             environment.pop("ODF_CRASH_AT", None)

@@ -19,6 +19,7 @@ from odfabric.errors import Determinate, LimitExceeded, Unauthenticated
 from odfabric.formats import engine_wire as wire
 from odfabric.formats import judgement_wire
 from odfabric.formats.grpc_target import grpc_target
+from odfabric.formats.trace_context import HEADER as TRACE_HEADER
 from odfabric.generated.engine_v1 import engine_pb2 as pb
 from odfabric.generated.engine_v1 import engine_pb2_grpc
 from odfabric.model.engine import (
@@ -54,6 +55,8 @@ class EngineChannel:
     short_s_max: float = 60.0
     grace_s: float = 12.0
     message_bytes_max: int = 16 * 1024 * 1024
+    traceparent: Callable[[], str | None] = lambda: None
+    """The trace that a call belongs to, asked for each."""
 
 
 class Loss(Enum):
@@ -96,7 +99,7 @@ class GrpcEngine:
                 ("grpc.use_local_subchannel_pool", 1),  # a closed connection is not shared with later channels
             ),
         )
-        self._metadata = (("authorization", f"Bearer {channel.token}"),)
+        self._token = ("authorization", f"Bearer {channel.token}")
         self._stub = engine_pb2_grpc.EngineServiceStub(self._channel)  # type: ignore[no-untyped-call]
 
     def close(self) -> None:
@@ -118,7 +121,7 @@ class GrpcEngine:
     def answers(self, *, wait_s: float) -> bool:
         """Whether an engine takes calls, or does so within `wait_s`."""
         try:
-            self._stub.GetInfo(pb.GetInfoRequest(), timeout=wait_s, metadata=self._metadata, wait_for_ready=True)
+            self._stub.GetInfo(pb.GetInfoRequest(), timeout=wait_s, metadata=self._metadata(), wait_for_ready=True)
         except grpc.RpcError as error:
             # One that refuses our token takes calls; who makes one hears of the token.
             return bool(error.code() == grpc.StatusCode.UNAUTHENTICATED)
@@ -156,10 +159,14 @@ class GrpcEngine:
         answer = self._stream(self._stub.Query, message, progress, wall_s, limit="query_wall_s_max", maximum=allowed)
         return wire.query_result_from_wire(answer)
 
+    def _metadata(self) -> tuple[tuple[str, str], ...]:
+        trace = self._settings.traceparent()
+        return (self._token,) if trace is None else (self._token, (TRACE_HEADER, trace))
+
     def _single(self, method: Callable[..., ResultT], message: object) -> ResultT:
         wall_s = self._settings.short_s_max
         try:
-            return method(message, timeout=wall_s, metadata=self._metadata)
+            return method(message, timeout=wall_s, metadata=self._metadata())
         except grpc.RpcError as error:
             _raise(error, wall_s, self._settings.message_bytes_max, limit="engine_validate_s_max")
 
@@ -174,7 +181,7 @@ class GrpcEngine:
         maximum: float | None = None,
     ) -> ResultT:
         """`maximum` is what `limit` allows, where we wait longer than that."""
-        answers = method(message, timeout=wall_s, metadata=self._metadata)
+        answers = method(message, timeout=wall_s, metadata=self._metadata())
         try:
             for answer in answers:
                 member = answer.WhichOneof("value")

@@ -6,7 +6,8 @@ message makes its deliveries once.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from odfabric.adapters.memory.store import MemoryStore, StoredAttempt, StoredDelivery, StoredSubscription
@@ -238,6 +239,10 @@ class MemorySubscriptions:
     def of_node(self, *, limit: int) -> Sequence[Subscription]:
         """See the port."""
         return [found for found in self._all() if found.dataset_id is None and found.scope_account is None][:limit]
+
+    def counted(self) -> Mapping[SubscriptionState, int]:
+        """See the port."""
+        return Counter(found.state for found in self._all())
 
     def _all(self) -> list[Subscription]:
         with self._store.lock:

@@ -8,7 +8,7 @@ secret of a subscription in the clear. Source: ADR 0048.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -105,6 +105,10 @@ class SealedSubscriptions:
     def of_node(self, *, limit: int) -> Sequence[Subscription]:
         """See the port."""
         return self._local.of_node(limit=limit)
+
+    def counted(self) -> Mapping[SubscriptionState, int]:
+        """See the port."""
+        return self._local.counted()
 
     def delete(self, subscription_id: str, *, audit: Sequence[AuditEntry] = ()) -> bool:
         """See the port."""

@@ -7,7 +7,7 @@ for it happens many times a second. Not here: fan-out (`outbox`).
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sqlalchemy import (
     ColumnElement,
@@ -186,6 +186,13 @@ class SqlSubscriptions:
         """See the port."""
         known = subscriptions.c
         return self._of_scope(and_(known.dataset_id.is_(None), known.scope_account.is_(None)), limit)
+
+    def counted(self) -> Mapping[SubscriptionState, int]:
+        """See the port."""
+        state = subscriptions.c.state
+        with self._database.read() as connection:
+            rows = connection.execute(select(state, func.count()).group_by(state)).all()
+        return {SubscriptionState(found): int(count) for found, count in rows}
 
     def _of_scope(self, is_of_it: ColumnElement[bool], limit: int) -> Sequence[Subscription]:
         wanted = select(subscriptions).where(is_of_it)

@@ -38,7 +38,7 @@ def upgrade(place: str | Path, *, busy_s_max: float = 30.0, to: str | None = Non
     try:
         if database.file is not None:
             _prepare_file(Path(database.file))
-        if _current(database) >= (to or SCHEMA_REVISION):
+        if current_revision(database) >= (to or SCHEMA_REVISION):
             return
         if database.is_sqlite:
             _use_write_ahead_log(database, busy_s_max=busy_s_max)
@@ -49,7 +49,7 @@ def upgrade(place: str | Path, *, busy_s_max: float = 30.0, to: str | None = Non
 
 def check_upgraded(database: Database) -> None:
     """Raises InvalidRequest for a database that does not have the tables which this code needs, Determinate."""
-    if _current(database) < SCHEMA_REVISION:
+    if current_revision(database) < SCHEMA_REVISION:
         raise InvalidRequest(
             "the database is not prepared for this release", hint="`odf init` does that, also for services"
         )
@@ -85,7 +85,8 @@ def revision_of(connection: Connection) -> str:
     return str(connection.execute(text(f"SELECT max(version_num) FROM {REVISION_TABLE}")).scalar_one() or "")
 
 
-def _current(database: Database) -> str:
+def current_revision(database: Database) -> str:
+    """The newest migration that the database has, empty without our tables. Raises Determinate, Corrupt."""
     with database.read() as connection:
         return revision_of(connection)
 

@@ -172,7 +172,9 @@ SUBSCRIPTIONS = PortCalls(
         "set_state": "subscription.state",
         "note_test": "subscription.test",
     },
-    reads={name: f"subscription.{name}" for name in ("get", "secrets", "of_dataset", "of_account", "of_node")},
+    reads={
+        name: f"subscription.{name}" for name in ("get", "secrets", "of_dataset", "of_account", "of_node", "counted")
+    },
 )
 DELIVERIES = PortCalls(
     effects={

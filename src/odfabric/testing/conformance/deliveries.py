@@ -139,6 +139,7 @@ class SubscriptionsContract(EventsContract):
         made = subscribe(storage, chain)
         disabled = SubscriptionState.DISABLED
         assert storage.subscriptions.set_state("s1", disabled, now=NOW, reason="away")
+        assert storage.subscriptions.counted() == {disabled: 1}
         assert storage.subscriptions.get("s1") == replace(made, state=disabled, state_reason="away")
         assert not storage.subscriptions.set_state("s1", disabled, now=NOW, reason="another")
         assert not storage.subscriptions.set_state("nothing", disabled, now=NOW)

@@ -81,7 +81,7 @@ def enter(plan: Plan) -> NoReturn:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would hold rows
     apart = bool(plan.layers & NAMESPACES)
     if apart:
-        _leave_namespaces()
+        leave_namespaces()
         kernel.die_with_parent()
         first = os.fork()
         if first:
@@ -102,7 +102,8 @@ def enter(plan: Plan) -> NoReturn:
     os.execve(plan.command[0], plan.command, plan.environment)
 
 
-def _leave_namespaces() -> None:
+def leave_namespaces() -> None:
+    """This process gets namespaces of its own, in which it is another user. Raises OSError where the system allows none."""
     user, group = os.geteuid(), os.getegid()
     if user == 0:
         os.setgroups([])
