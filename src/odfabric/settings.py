@@ -527,6 +527,14 @@ class Settings(BaseSettings):
     log_format: Literal["text", "json"] = Field(
         "text", description="Lines of the logs of api and worker: for people, or one JSON object each"
     )
+    otlp_endpoint: str | None = Field(
+        None,
+        description="Address of an OpenTelemetry collector to which api and worker send spans by OTLP over HTTP, such as "
+        "`http://collector:4318/v1/traces`",
+    )
+    trace_share: float = Field(
+        1.0, ge=0, le=1, description="Share of the traces begun here that are recorded; a caller's own decision is kept"
+    )
     doctor_check_s_max: float = Field(
         10.0, gt=0, description="Longest time of all checks of `odf doctor`, which run at once"
     )

@@ -1,4 +1,4 @@
-"""Logging of the node's processes: one line a record on standard error, control characters escaped, no secrets; and what a line belongs to.
+"""Logging of the node's processes: one line a record on standard error, control characters escaped, no secrets; what a line belongs to; and spans.
 
 Owns format and level, and the ids of the work that a thread or task does (request, trace, job, dataset, block), which its lines carry. What
 is logged never holds tokens, keys or bodies, because errors do not carry them.
@@ -11,12 +11,16 @@ import logging
 import os
 import secrets
 import sys
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from odfabric.formats.trace_context import SPAN_BYTES, TraceContext
+from odfabric.errors import OdfError
+from odfabric.formats.trace_context import SPAN_BYTES, TRACE_BYTES, TraceContext, new_trace
+from odfabric.model.span import FinishedSpan, SpanKind
 
 IDS = ("request", "trace", "job", "dataset", "block", "delivery")
 """Ids that lines carry, in this order; a record may give some itself as `extra`."""
@@ -24,6 +28,18 @@ JSON_FORMAT = "json"
 
 _ids: ContextVar[Mapping[str, str]] = ContextVar("odfabric_ids", default={})  # noqa: B039  # it is never changed in place
 _trace: ContextVar[TraceContext | None] = ContextVar("odfabric_trace", default=None)
+
+
+_SHARED_DIGITS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Recording:
+    sink: Callable[[FinishedSpan], None]
+    share: float
+
+
+_recording: _Recording | None = None
 
 
 @contextmanager
@@ -49,6 +65,85 @@ def next_traceparent() -> str | None:
     """The header for a call that is made now, with a span of its own; None outside of traces."""
     trace = _trace.get()
     return None if trace is None else str(trace.child(secrets.token_bytes(SPAN_BYTES)))
+
+
+@contextmanager
+def record_spans(sink: Callable[[FinishedSpan], None], *, share: float = 1.0) -> Iterator[None]:
+    """Within, all threads and tasks give their spans to `sink`; of traces that begin here a `share`."""
+    global _recording  # one recording for a process, as for its logs
+    before, _recording = _recording, _Recording(sink, share)
+    try:
+        yield
+    finally:
+        _recording = before
+
+
+def is_recorded(trace_id: str) -> bool:
+    """Whether a trace that begins with this id is recorded; the same in all processes."""
+    return _recording is not None and int(trace_id[-_SHARED_DIGITS:], 16) < _recording.share * 16**_SHARED_DIGITS
+
+
+@contextmanager
+def span(name: str, *, kind: SpanKind = SpanKind.INTERNAL, within: TraceContext | None = None) -> Iterator[None]:
+    """A piece of work in the present trace, or `within` another one, or in a trace that begins with it; it has the ids of log lines."""
+    parent = within or _trace.get()
+    if _recording is None:
+        with working_on(trace=parent):
+            yield
+        return
+    if parent is None:
+        begun = new_trace(secrets.token_bytes(TRACE_BYTES + SPAN_BYTES))
+        own = replace(begun, is_sampled=is_recorded(begun.trace_id))
+    else:
+        own = parent.child(secrets.token_bytes(SPAN_BYTES))
+    began, error = time.time_ns(), None
+    try:
+        with working_on(trace=own):
+            yield
+    except OdfError as failed:
+        error = failed.code
+        raise
+    except BaseException as failed:
+        error = type(failed).__name__
+        raise
+    finally:
+        finish_span(
+            name,
+            own,
+            kind=kind,
+            parent_id=parent.span_id if parent else None,
+            began_ns=began,
+            error=error,
+            attributes={f"odf.{name}": value for name, value in _ids.get().items() if name != "trace"},
+        )
+
+
+def finish_span(
+    name: str,
+    own: TraceContext,
+    *,
+    kind: SpanKind,
+    parent_id: str | None,
+    began_ns: int,
+    error: str | None = None,
+    attributes: Mapping[str, str | int] | None = None,
+) -> None:
+    """Give a piece of work that ends now to the recording, if there is one and its trace is recorded."""
+    recording = _recording
+    if recording is not None and own.is_sampled:
+        recording.sink(
+            FinishedSpan(
+                name=name,
+                kind=kind,
+                trace_id=own.trace_id,
+                span_id=own.span_id,
+                parent_id=parent_id,
+                began_ns=began_ns,
+                ended_ns=time.time_ns(),
+                attributes=attributes or {},
+                error=error,
+            )
+        )
 
 
 def ids_of(record: logging.LogRecord) -> dict[str, str]:

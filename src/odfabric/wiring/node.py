@@ -28,7 +28,7 @@ from odfabric.model.subscription import Delivery, Subscription
 from odfabric.ports.object_store import ObjectStore
 from odfabric.ports.signals import Topic
 from odfabric.settings import Settings
-from odfabric.telemetry import working_on
+from odfabric.telemetry import span, working_on
 from odfabric.usecases.access import Access
 from odfabric.usecases.account_quotas import measure_usage
 from odfabric.usecases.collect_objects import CollectedPortion, Collection, CollectPorts, collect_objects
@@ -70,6 +70,7 @@ from odfabric.wiring.people import account_quotas, people_ports
 from odfabric.wiring.searching import SearchVerbs
 from odfabric.wiring.subscriptions import subscription_verbs
 from odfabric.wiring.timings import Timings
+from odfabric.wiring.tracing import traced_delivery
 from odfabric.wiring.waiting import LOOK_EVERY_S, WAITING_JOBS_MAX, waited_for
 from odfabric.wiring.work import JobWork
 
@@ -452,7 +453,8 @@ class Node:
         job = run.lease.job
         dataset = str(job.dataset_id) if job.dataset_id is not None else None
         with (
-            working_on(job=job.id, dataset=dataset, trace=trace_of_job(job)),
+            working_on(job=job.id, dataset=dataset),
+            span(f"job {job.kind.value}", within=trace_of_job(job)),
             heartbeats(run, every_s=settings.lease_s / 3),
             self.timings.job_run(job),
         ):
@@ -509,9 +511,7 @@ class Node:
 
     def deliver(self, delivery: Delivery) -> None:
         """Make one attempt at a leased delivery."""
-        block = str(delivery.new_head) if delivery.new_head is not None else None
-        with working_on(delivery=delivery.id, dataset=str(delivery.dataset_id), block=block):
-            is_delivered = self.webhooks.deliver(delivery)
+        is_delivered = traced_delivery(delivery, lambda: self.webhooks.deliver(delivery))
         self.timings.webhook_attempt(delivery, is_delivered=is_delivered, now=self.ports.clock.now())
 
     def health(self) -> dict[str, object]:

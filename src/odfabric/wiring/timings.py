@@ -29,8 +29,10 @@ from odfabric.model.engine import (
 )
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
 from odfabric.model.job import Job
+from odfabric.model.span import SpanKind
 from odfabric.model.subscription import Delivery
 from odfabric.ports.engine import Engine, ProgressListener
+from odfabric.telemetry import span
 
 REQUEST_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 WORK_S = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
@@ -132,7 +134,8 @@ class Timings:
         phases = _Phases(call, self._engine_phases, progress)
         began, outcome = time.perf_counter(), "failed"
         try:
-            yield phases.listen
+            with span(f"engine {call}", kind=SpanKind.CLIENT):
+                yield phases.listen
             outcome = "done"
         except (External, LimitExceeded):
             raise

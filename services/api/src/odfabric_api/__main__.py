@@ -14,6 +14,7 @@ from odfabric.errors import OdfError
 from odfabric.settings import Settings, read_settings
 from odfabric.telemetry import start_logging
 from odfabric.wiring import open_node
+from odfabric.wiring.tracing import tracing
 from odfabric_api.app import create_app
 from odfabric_api.server import ApiServer, keep_for_good, listening_socket, url_of
 
@@ -41,7 +42,11 @@ def main(arguments: list[str]) -> int:
 
 
 def _serve(settings: Settings, options: argparse.Namespace) -> None:
-    with open_node(settings) as node, listening_socket(options.host, options.port) as listening:
+    with (
+        tracing(settings, "api"),
+        open_node(settings) as node,
+        listening_socket(options.host, options.port) as listening,
+    ):
         server = ApiServer(create_app(node, token=node.token), settings)
         if options.owner_pid is not None:
             end_with_owner(options.owner_pid, lambda: setattr(server, "should_exit", True))

@@ -18,6 +18,7 @@ from odfabric.model.job import Lane
 from odfabric.settings import Settings, read_settings
 from odfabric.telemetry import start_logging
 from odfabric.wiring import Node, open_node
+from odfabric.wiring.tracing import tracing
 from odfabric_worker.hinted import HintedRunner
 from odfabric_worker.runner import Runner, RunnerPace
 
@@ -73,7 +74,7 @@ def _work(settings: Settings, options: argparse.Namespace) -> None:
         signal.signal(sign, lambda *_: stopping.set())
     if options.owner_pid is not None:
         end_with_owner(options.owner_pid, stopping.set)
-    with open_node(settings) as node:
+    with tracing(settings, "worker"), open_node(settings) as node:
         if options.predecessor_pid is not None:
             node.give_back_jobs(f"{_name(options.predecessor_pid)}/")
         if settings.worker_metrics_port is not None:

@@ -1,0 +1,1 @@
+"""Adapter of OpenTelemetry: spans to a collector."""
