@@ -17,7 +17,9 @@ from odfabric.settings import Settings
 ROOT = Path(__file__).parents[2]
 COMPOSE = ROOT / "docker-compose.yml"
 CLUSTER = ROOT / "docker-compose.cluster.yml"
-OWN = {"prepare", "api", "worker", "engine"}
+WORKERS = {"worker-heavy", "worker-light"}
+NODE = {"prepare", "api", *WORKERS}
+OWN = {*NODE, "engine"}
 SPARK = {"spark-master", "spark-worker-1", "spark-worker-2"}
 
 
@@ -43,12 +45,32 @@ def test_it_is_a_compose_file(file: Path) -> None:
 def test_it_is_the_set_that_is_tested(document: dict[str, Any]) -> None:
     services = document["services"]
     assert set(services) == {*OWN, "postgres", "redis", "s3"}
-    assert [services[name]["deploy"]["replicas"] for name in ("api", "worker")] == [2, 2]
+    assert {services[name]["deploy"]["replicas"] for name in ("api", *WORKERS)} == {2}
+
+
+def test_each_lane_has_its_workers(document: dict[str, Any]) -> None:
+    lanes = {name: document["services"][name]["environment"]["ODF_WORKER_LANE"] for name in WORKERS}
+    assert lanes == {"worker-heavy": "heavy", "worker-light": "light"}
+    for name in WORKERS:
+        others = {key: value for key, value in document["services"][name]["environment"].items() if "LANE" not in key}
+        assert others == document["services"]["api"]["environment"]
+
+
+@pytest.mark.parametrize("name", sorted(NODE))
+def test_the_node_writes_only_to_its_volumes_and_a_small_tmp(document: dict[str, Any], name: str) -> None:
+    service = document["services"][name]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert not {"privileged", "cap_add", "pid", "network_mode", "devices", "user"} & set(service)
+    assert service["volumes"] == ["workspace:/workspace", "exchange:/workspace/exchange"]
+    (tmp,) = service["tmpfs"]
+    assert tmp.startswith("/tmp:size=")
 
 
 def test_every_setting_is_one_that_we_have(document: dict[str, Any]) -> None:
     known = {f"ODF_{name.upper()}" for name in Settings.model_fields}
-    for name in OWN - {"engine"}:
+    for name in NODE:
         given = set(document["services"][name]["environment"])
         assert given <= known, name
         assert {"ODF_DATABASE_URL", "ODF_OBJECTS_URL", "ODF_REDIS_URL", "ODF_ENGINE_ADDRESS"} <= given
