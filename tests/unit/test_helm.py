@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import subprocess
 import sys
@@ -11,17 +12,21 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import kubernetes_validate
 import pytest
+from ruamel.yaml import YAML
 
 from odfabric.settings import Settings
-from tests.support.helm_templates import rendered
+from tests.support.helm_chart import complaints, notes, refusal, rendered
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "deploy/helm/odfabric"
 COMPONENT = "app.kubernetes.io/component"
+KUBERNETES = ["1.25", "1.37"]
+"""The oldest release that the chart accepts, and a late one."""
 SHUT_IN = {"engine", "spark-master", "spark-worker"}
 PEERS = {
-    "engine": {("in", "api", 5544), ("in", "worker", 5544), ("in", "spark-master", 7078)}
+    "engine": {("in", "api", 5544), ("in", "worker", 5544), ("in", "worker-light", 5544), ("in", "spark-master", 7078)}
     | {("in", "spark-worker", 7078), ("in", "spark-worker", 7079)}
     | {("out", "spark-master", 7077), ("out", "spark-worker", 7079)},
     "spark-master": {("in", "engine", 7077), ("in", "spark-worker", 7077)}
@@ -32,16 +37,29 @@ PEERS = {
 """Who speaks to whom on which port; names are looked up beside it."""
 
 Object = dict[str, Any]
+OPTIONAL = {"global", "ephemeral-storage"}
+"""Values that need not be in values.yaml."""
 
 
-@pytest.fixture(params=[False, True], ids=["alone", "cluster"])
+SCALING = {f"{each}.autoscaling.enabled": True for each in ("api", "worker", "lightWorker")}
+EVERYTHING = {"cluster.enabled": True, "lightWorker.enabled": True, **SCALING}
+VARIANTS: dict[str, dict[str, Any]] = {
+    "defaults": {},
+    "cluster": {"cluster.enabled": True},
+    "lanes": {"lightWorker.enabled": True},
+    "autoscaling": SCALING,
+    "everything": EVERYTHING,
+}
+
+
+@pytest.fixture(params=VARIANTS.values(), ids=VARIANTS)
 def objects(request: pytest.FixtureRequest) -> list[Object]:
-    return rendered(CHART, {"cluster.enabled": request.param})
+    return rendered(CHART, request.param)
 
 
 @pytest.fixture
-def with_cluster() -> list[Object]:
-    return rendered(CHART, {"cluster.enabled": True})
+def everything() -> list[Object]:
+    return rendered(CHART, EVERYTHING)
 
 
 def pods(objects: list[Object]) -> Iterator[tuple[str, Object]]:
@@ -76,13 +94,25 @@ def test_objects_have_names_of_their_own_and_labels_that_are_selected(objects: l
             assert each["spec"]["selector"]["matchLabels"] == labels
 
 
+def test_helm_has_no_complaint() -> None:
+    assert complaints(CHART) == []
+    chart = YAML(typ="safe", pure=True).load(CHART / "Chart.yaml")
+    assert chart["kubeVersion"] == f">={KUBERNETES[0]}.0-0"
+
+
+@pytest.mark.parametrize("release", KUBERNETES)
+def test_kubernetes_knows_every_object_and_field(objects: list[Object], release: str) -> None:
+    for each in objects:
+        kubernetes_validate.validate(each, release, strict=True)
+
+
 def test_a_cluster_runs_only_where_it_is_wanted() -> None:
     alone = rendered(CHART)
     assert {component for component, _ in pods(alone)} == {"api", "worker", "engine", "prepare"}
     engine = dict(pods(alone))["engine"]
     assert not any("spark" in word and word.startswith("--") for word in command(engine))
-    (policy,) = [each for each in alone if each["kind"] == "NetworkPolicy"]
-    assert policy["spec"]["egress"] == [], "nobody is reached by an engine alone"
+    policy = policies(alone)["engine"]
+    assert policy["egress"] == [], "nobody is reached by an engine alone"
 
 
 def test_every_command_and_option_is_one_that_we_have(objects: list[Object]) -> None:
@@ -137,7 +167,7 @@ def test_the_key_file_stays_its_owners_alone(objects: list[Object]) -> None:
         for component, pod in pods(objects)
         if any(volume["name"] == "workspace" for volume in pod.get("volumes", ()))
     }
-    assert set(with_workspace) == {"api", "worker", "prepare"}
+    assert set(with_workspace) == {component for component, _ in pods(objects)} - SHUT_IN
     assert {each["fsGroupChangePolicy"] for each in with_workspace.values()} == {"OnRootMismatch"}
 
 
@@ -159,20 +189,34 @@ def test_who_runs_queries_knows_nothing_of_the_node(objects: list[Object]) -> No
             assert "envFrom" not in pod["containers"][0]
 
 
-def test_policies_let_through_what_they_need_and_nothing_else(with_cluster: list[Object]) -> None:
-    policies = [each for each in with_cluster if each["kind"] == "NetworkPolicy"]
-    for policy in policies:
-        own = policy["spec"]["podSelector"]["matchLabels"][COMPONENT]
-        assert policy["spec"]["policyTypes"] == ["Ingress", "Egress"]
-        assert (
-            set(peers(policy["spec"]["ingress"], "in", "from")) | set(peers(policy["spec"]["egress"], "out", "to"))
-            == (PEERS[own])
-        ), own
-    assert {each["spec"]["podSelector"]["matchLabels"][COMPONENT] for each in policies} == SHUT_IN
+def policies(objects: list[Object]) -> dict[str, Object]:
+    """Component -> what its network policy says."""
+    found = [each["spec"] for each in objects if each["kind"] == "NetworkPolicy"]
+    return {each["podSelector"]["matchLabels"][COMPONENT]: each for each in found}
+
+
+def test_policies_let_through_what_they_need_and_nothing_else(everything: list[Object]) -> None:
+    for own in SHUT_IN:
+        policy = policies(everything)[own]
+        assert policy["policyTypes"] == ["Ingress", "Egress"]
+        let_through = {*peers(policy["ingress"], "in", "from"), *peers(policy["egress"], "out", "to")}
+        assert let_through == PEERS[own], own
     for one, others in PEERS.items():
         for direction, other, port in others:
             back = ("in" if direction == "out" else "out", one, port)
             assert other not in SHUT_IN or back in PEERS[other], f"{one} and {other} do not agree on {port}"
+
+
+def test_policies_of_the_node_let_in_callers_of_the_api_alone(objects: list[Object]) -> None:
+    found = policies(objects)
+    running = {component for component, _ in pods(objects)}
+    assert set(found) == running - {"prepare"}
+    api = dict(pods(objects))["api"]["containers"][0]
+    (port,) = api["ports"]
+    assert found["api"]["ingress"] == [{"ports": [{"protocol": "TCP", "port": port["containerPort"]}]}]
+    for component in running - SHUT_IN - {"prepare"}:
+        assert found[component]["policyTypes"] == ["Ingress"], "webhooks and sources are anywhere"
+        assert component == "api" or found[component]["ingress"] == []
 
 
 def peers(rules: list[Object], direction: str, side: str) -> Iterator[tuple[str, str, int]]:
@@ -187,15 +231,15 @@ def peers(rules: list[Object], direction: str, side: str) -> Iterator[tuple[str,
                 yield direction, labels[COMPONENT], port
 
 
-def test_engine_and_executors_agree(with_cluster: list[Object]) -> None:
-    found = dict(pods(with_cluster))
+def test_engine_and_executors_agree(everything: list[Object]) -> None:
+    found = dict(pods(everything))
     engine, master, worker = (options(found[name]) for name in ("engine", "spark-master", "spark-worker"))
     assert engine["spark-master"] == worker["master"] == f"spark://node-spark-master:{master['port']}"
     assert (engine["spark-driver-port"], engine["spark-block-port"], worker["port"]) == ("7078", "7079", "7080")
     assert engine["executor-cores"] == worker["cores"]
     assert engine["executor-memory-mib"] == worker["executors-memory-mib"]
     (workers,) = [
-        each for each in with_cluster if each["metadata"]["name"] == "node-spark-worker" and "replicas" in each["spec"]
+        each for each in everything if each["metadata"]["name"] == "node-spark-worker" and "replicas" in each["spec"]
     ]
     assert engine["executors-max"] == str(workers["spec"]["replicas"])
     limit = found["spark-worker"]["containers"][0]["resources"]["limits"]["memory"]
@@ -204,3 +248,127 @@ def test_engine_and_executors_agree(with_cluster: list[Object]) -> None:
     for name in ("engine", "spark-worker", "api", "worker"):
         mounts = {each["name"]: each["mountPath"] for each in found[name]["containers"][0]["volumeMounts"]}
         assert mounts["exchange"] == "/workspace/exchange", "one path on all of them"
+
+
+def test_everything_that_stays_has_probes(objects: list[Object]) -> None:
+    for component, pod in pods(objects):
+        (container,) = pod["containers"]
+        probes = {name for name in container if name.endswith("Probe")}
+        assert probes == (set() if component == "prepare" else {"startupProbe", "readinessProbe", "livenessProbe"})
+        ports = {each["name"] for each in container.get("ports", ())}
+        for probe in (container[name] for name in probes):
+            (action,) = {"tcpSocket", "httpGet", "exec"} & set(probe)
+            assert action == "exec" or probe[action]["port"] in ports, component
+
+
+def test_a_worker_is_asked_at_the_port_of_its_metrics(objects: list[Object]) -> None:
+    (container,) = dict(pods(objects))["worker"]["containers"]
+    (port,) = [each["value"] for each in container["env"] if each["name"] == "ODF_WORKER_METRICS_PORT"]
+    asked = container["livenessProbe"]["exec"]["command"]
+    assert f"http://127.0.0.1:{port}/metrics" in asked[-1]
+    compile(asked[-1], "livenessProbe", "exec")
+    assert container["readinessProbe"]["exec"]["command"][-1] == command({"containers": [container]})[-1]
+
+
+def test_lanes_have_workers_of_their_own_where_that_is_wanted() -> None:
+    def lanes(changes: dict[str, Any]) -> dict[str, str]:
+        return {
+            component: each["value"]
+            for component, pod in pods(rendered(CHART, changes))
+            for each in pod["containers"][0]["env"]
+            if each["name"] == "ODF_WORKER_LANE"
+        }
+
+    assert lanes({}) == {"worker": "all"}
+    assert lanes({"lightWorker.enabled": True}) == {"worker": "heavy", "worker-light": "light"}
+
+
+def test_pods_are_counted_by_the_chart_or_by_an_autoscaler(objects: list[Object]) -> None:
+    """Both at once would undo each other with every upgrade."""
+    scaled = {
+        each["spec"]["scaleTargetRef"]["name"]: each["spec"]
+        for each in objects
+        if each["kind"] == "HorizontalPodAutoscaler"
+    }
+    deployments = {each["metadata"]["name"]: each for each in objects if each["kind"] == "Deployment"}
+    assert set(scaled) <= set(deployments) - {"node-engine"}
+    for name, deployment in deployments.items():
+        assert ("replicas" in deployment["spec"]) != (name in scaled), name
+        if name in scaled:
+            assert deployment["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"]
+
+
+def test_autoscalers_have_the_bounds_of_the_values() -> None:
+    changes = {"api.autoscaling": {"enabled": True, "replicasMin": 3, "replicasMax": 9, "cpuPercent": 60}}
+    (found,) = [each["spec"] for each in rendered(CHART, changes) if each["kind"] == "HorizontalPodAutoscaler"]
+    assert (found["minReplicas"], found["maxReplicas"]) == (3, 9)
+    assert found["metrics"][0]["resource"]["target"] == {"type": "Utilization", "averageUtilization": 60}
+    told = refusal(CHART, {"worker.autoscaling": {"enabled": True, "replicasMin": 7, "replicasMax": 6}})
+    assert "worker: autoscaling.replicasMin (7) is above autoscaling.replicasMax (6)" in told
+
+
+def test_drains_leave_one_of_each(objects: list[Object]) -> None:
+    budgets = {
+        each["spec"]["selector"]["matchLabels"][COMPONENT]: each["spec"]["maxUnavailable"]
+        for each in objects
+        if each["kind"] == "PodDisruptionBudget"
+    }
+    several = {component for component, _ in pods(objects)} - {"prepare", "engine", "spark-master"}
+    assert budgets == dict.fromkeys(several, 1), "a budget of a single pod would stop every drain"
+    assert not [
+        each for each in rendered(CHART, {"disruptionBudgets.enabled": False}) if each["kind"] == "PodDisruptionBudget"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "place", "reason"),
+    [
+        ({"api.replica": 3}, "/api", "additional properties 'replica' not allowed"),
+        ({"apis.replicas": 3}, "''", "additional properties 'apis' not allowed"),
+        ({"worker.replicas": "3"}, "/worker/replicas", "got string, want integer"),
+        ({"cluster.enabled": "yes"}, "/cluster/enabled", "got string, want boolean"),
+        ({"images.node": "odfabric-node"}, "/images/node", "does not match pattern"),
+        ({"engine.resources.limits.memory": "8 GB"}, "/engine/resources/limits/memory", "does not match pattern"),
+        ({"settings.ODF_JOB_THREADS": 4}, "/settings/ODF_JOB_THREADS", "got number, want string"),
+        ({"settings.ODF_TOKEN": "secret"}, "''", "invalid propertyName 'ODF_TOKEN'"),
+        ({"api.autoscaling.cpuPercent": 0}, "/api/autoscaling/cpuPercent", "minimum"),
+    ],
+    ids=lambda each: next(iter(each)) if isinstance(each, dict) else "",
+)
+def test_a_mistyped_value_is_refused_with_its_place(changes: dict[str, Any], place: str, reason: str) -> None:
+    told = refusal(CHART, changes)
+    assert place in told
+    assert reason in told
+
+
+def test_the_schema_describes_every_value_and_nothing_else() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    values = YAML(typ="safe", pure=True).load(CHART / "values.yaml")
+
+    def compare(part: Object, value: Any, place: str) -> None:
+        meant = {**schema["$defs"][part["$ref"].rpartition("/")[2]], **part} if "$ref" in part else part
+        assert meant["description"], place
+        if "properties" in meant:
+            assert meant["additionalProperties"] is False, place
+            assert set(value) | OPTIONAL >= set(meant["properties"]), place
+            for name, each in value.items():
+                compare(meant["properties"][name], each, f"{place}.{name}")
+
+    compare(schema, values, "")
+
+
+def test_settings_that_the_chart_gives_cannot_be_given_twice(objects: list[Object]) -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    refused = set(schema["properties"]["settings"]["propertyNames"]["not"]["enum"])
+    given = {each["name"] for _, pod in pods(objects) for each in pod["containers"][0]["env"]}
+    assert given - {"POD_IP"} <= refused
+
+
+def test_notes_name_what_there_is() -> None:
+    told = notes(CHART, EVERYTHING)
+    names = {f"{each['kind'].lower()}/{each['metadata']['name']}" for each in rendered(CHART, EVERYTHING)}
+    named = set(re.findall(r"\b(?:job|deployment|service)/[a-z0-9-]+", told))
+    assert named
+    assert named <= names
+    assert "odf-cluster" in told
+    assert "odf-cluster" not in notes(CHART)
