@@ -16,6 +16,8 @@ from deploy.releasing.vulnerabilities import check_vulnerabilities
 from deploy.releasing.wheel import check_wheel
 
 ROOT = Path(__file__).parents[2]
+IMAGES = ("node", "engine")
+"""Stages of the Dockerfile, each with the lock of its packages."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -51,14 +53,21 @@ def report(checked: Iterable[Outcome], version: str) -> int:
 
 def next_commands(version: str) -> list[str]:
     """What a maintainer runs, who has the rights that this script does not ask for."""
+    stamped = f"--build-arg VERSION={version} --build-arg REVISION=$(git rev-parse HEAD)"
     return [
         f'git tag --sign v{version} --message "odfabric {version}"',
         f"git push origin v{version}",
         ".odf/venv/bin/uv build --wheel --no-build-isolation --python .odf/venv/bin/python",
         f".odf/venv/bin/uv publish dist/odfabric-{version}-py3-none-any.whl",
         *(
-            f"docker build --target {target} --tag odfabric-{target}:{version} . && docker push odfabric-{target}:{version}"
-            for target in ("node", "engine")
+            f"docker build --target {image} {stamped} --build-arg SOURCE=$(git remote get-url origin) "
+            f"--tag odfabric-{image}:{version} . && docker push odfabric-{image}:{version}"
+            for image in IMAGES
+        ),
+        *(
+            f".odf/venv/bin/cyclonedx-py requirements --output-reproducible "
+            f"--output-file dist/odfabric-{image}-{version}.cdx.json locks/{image}.lock"
+            for image in IMAGES
         ),
         "helm package deploy/helm/odfabric",
     ]

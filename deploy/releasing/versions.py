@@ -27,10 +27,12 @@ def named_versions(root: Path) -> dict[str, str]:
     """Place -> version of the code and the chart, besides `pyproject.toml`."""
     code = re.search(r'^__version__ = "(.+)"$', (root / "src/odfabric/__init__.py").read_text(), re.MULTILINE)
     chart = _yaml(root / CHART / "Chart.yaml")
+    labels = re.findall(r"^ARG VERSION=(.+)$", (root / "Dockerfile").read_text(), re.MULTILINE)
     return {
         "src/odfabric/__init__.py": code[1] if code else "none",
         f"{CHART}/Chart.yaml version": str(chart["version"]),
         f"{CHART}/Chart.yaml appVersion": str(chart["appVersion"]),
+        "Dockerfile": " and ".join(sorted(set(labels))) or "none",
     }
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from deploy.releasing.__main__ import report
+from deploy.releasing.__main__ import next_commands, report
 from deploy.releasing.checkout import check_locks, check_tree
 from deploy.releasing.licences import check_licences, is_allowed, refused
 from deploy.releasing.notes import check_changelog, check_fragments, check_upgrade_notes
@@ -26,6 +29,7 @@ PLACES = (
     "src/odfabric/__init__.py",
     "deploy/helm/odfabric/Chart.yaml",
     "deploy/helm/odfabric/values.yaml",
+    "Dockerfile",
     "docker-compose.yml",
     "docker-compose.cluster.yml",
 )
@@ -221,6 +225,19 @@ def test_next_steps_are_shown_only_if_all_is_well(capsys: pytest.CaptureFixture[
     shown = capsys.readouterr().out
     assert "git tag --sign v1.0" in shown
     assert "odfabric-engine:1.0" in shown
+
+
+@pytest.mark.parametrize("image", ["node", "engine"])
+def test_a_bill_of_materials_lists_the_packages_of_an_image(image: str, tmp_path: Path) -> None:
+    (command,) = [each for each in next_commands("1.0") if each.endswith(f" locks/{image}.lock")]
+    words = command.replace("dist/", f"{tmp_path}/").split()
+    assert words[0] == ".odf/venv/bin/cyclonedx-py"
+    subprocess.run([Path(sys.executable).parent / "cyclonedx-py", *words[1:]], cwd=ROOT, check=True)
+    bill = json.loads((tmp_path / f"odfabric-{image}-1.0.cdx.json").read_text())
+    lock = (ROOT / f"locks/{image}.lock").read_text()
+    assert {(each["name"], each["version"]) for each in bill["components"]} == set(
+        re.findall(r"^([a-z0-9-]+)==([^ ]+)", lock, re.MULTILINE)
+    )
 
 
 def test_the_script_makes_its_environment_and_takes_options_from_any_folder(tmp_path: Path) -> None:
