@@ -14,7 +14,8 @@ import pytest
 
 from odfabric.adapters.unreliable.interception import Interceptor
 from odfabric.model.account import DatasetRole
-from odfabric_api.web.routes import PAGES, rows
+from odfabric_api.web.routes import PAGES
+from odfabric_api.web.routes.dataset import rows
 from tests.services.api.browsing import Browsers, text_of
 from tests.services.api.documented import ROUTES
 from tests.services.api.people import People, Scene

@@ -1,41 +1,25 @@
-"""Pages by screen. Each calls use cases as the REST routes do, and nothing else."""
+"""Pages by subject. Each calls use cases as the REST routes do, and nothing else."""
 
 from __future__ import annotations
 
-from odfabric_api.web.routes import (
-    account,
-    account_tokens,
-    admin,
-    admin_accounts,
-    admin_audit,
-    admin_tokens,
-    dataset,
-    files,
-    flows,
-    history,
-    home,
-    jobs,
-    lineage,
-    new,
-    new_file,
-    new_sql,
-    opening,
-    organisations,
-    push,
-    rows,
-    settings,
-    sharing,
-    sql,
-    subscriptions,
-)
+from odfabric_api.web.routes import files, home, opening, sql
+from odfabric_api.web.routes.account import organisations, profile
+from odfabric_api.web.routes.account import tokens as account_tokens
+from odfabric_api.web.routes.admin import accounts, audit, node
+from odfabric_api.web.routes.admin import tokens as admin_tokens
+from odfabric_api.web.routes.automation import flows, jobs, subscriptions
+from odfabric_api.web.routes.dataset import history, lineage, overview, push, rows, settings, sharing
+from odfabric_api.web.routes.new import file as new_file
+from odfabric_api.web.routes.new import manifest as new_manifest
+from odfabric_api.web.routes.new import sql as new_sql
 
 PAGES = tuple(
     module.router
     for module in (
-        *(files, opening, home, sql, jobs, flows, new, new_file, new_sql),
-        *(account, account_tokens, organisations),
-        *(admin, admin_accounts, admin_audit, admin_tokens),
-        *(dataset, rows, history, lineage, push, subscriptions, settings, sharing),
+        *(files, opening, home, sql, jobs, flows, new_manifest, new_file, new_sql),
+        *(profile, account_tokens, organisations),
+        *(node, accounts, audit, admin_tokens),
+        *(overview, rows, history, lineage, push, subscriptions, settings, sharing),
     )
 )
 """Routers of all pages, those with fixed first parts before `/{account}`."""

@@ -41,7 +41,7 @@ from odfabric_api.web.job_views import WAIT_S_MAX, job_view, own_job
 from odfabric_api.web.new_dataset import OWNER_FIELDS, alias_of, owner_values, visibility_of
 from odfabric_api.web.pages import page, see_other
 from odfabric_api.web.problem_places import places_in, places_of
-from odfabric_api.web.routes.new import manifest_form
+from odfabric_api.web.routes.new.manifest import manifest_form
 from odfabric_api.web.submitted import shown_again, submitted
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)

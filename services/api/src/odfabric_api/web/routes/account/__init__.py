@@ -1,0 +1,1 @@
+"""Pages of accounts: one's own profile, sessions and tokens, and organisations."""

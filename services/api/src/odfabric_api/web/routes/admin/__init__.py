@@ -1,0 +1,1 @@
+"""Pages for the admins of the node."""

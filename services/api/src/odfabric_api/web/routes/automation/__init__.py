@@ -1,0 +1,1 @@
+"""Pages of what runs by itself: flows, jobs, webhooks."""
