@@ -34,7 +34,7 @@ from odfabric.usecases.move_rows import PORTIONS_MIN, MoveRows
 from odfabric.usecases.node_signature import NodeSignature
 from odfabric.usecases.repository import Repository
 from odfabric.usecases.subscribe import NewSubscription, seen_subscriptions, subscribe, unsubscribe
-from odfabric.usecases.subscription_scope import Scope
+from odfabric.usecases.subscription_scope import Scope, may_receive
 from odfabric.usecases.unchanged_columns import UnchangedColumns
 from odfabric.wiring.cursors import change_reader
 from odfabric.wiring.node_ports import NodePorts
@@ -175,6 +175,10 @@ class SubscriptionVerbs:
     ) -> Sequence[DeliveryAttempt]:
         """The kept attempts at one delivery, newest first. Raises NotFound."""
         return self._own(scope, subscription_id, by).attempts(delivery_id, limit=self.settings.page_rows_max)
+
+    def may_receive(self, delivery: Delivery, *, by: Subject) -> bool:
+        """Whether the subject itself may see the event of a delivery now."""
+        return may_receive(delivery, by, self.repository.find(delivery.dataset_id), self.access)
 
     # background work
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 from urllib.parse import urlencode
 
 from odfabric.domain.access import Action
@@ -36,6 +37,23 @@ from tests.services.api.needs import (
 )
 from tests.services.api.people import PASSWORD
 from tests.usecases.manifests import ROOT
+
+_ONE: Mapping[str, Any] = {"status": 404, "code": "not-found", "path": {"subscription_id": ANY_ID}}
+_DELIVERY: Mapping[str, Any] = {**_ONE, "path": dict.fromkeys(("subscription_id", "delivery_id"), ANY_ID)}
+
+WEBHOOK_PAGES: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
+    ("GET", "", {}),
+    ("POST", "", {"status": 400, "code": "invalid-request", **form(url="https://a.example/x", secret="weak")}),
+    ("GET", "/{subscription_id}", _ONE),
+    ("POST", "/{subscription_id}/state", {**_ONE, **form(state="paused")}),
+    ("POST", "/{subscription_id}/secret", {**_ONE, **form(secret="")}),
+    ("POST", "/{subscription_id}/test", {**_ONE, **form()}),
+    ("POST", "/{subscription_id}/replay", {**_ONE, **form(which="failed")}),
+    ("POST", "/{subscription_id}/remove", {**_ONE, **form()}),
+    ("GET", "/{subscription_id}/{delivery_id}", _DELIVERY),
+    ("POST", "/{subscription_id}/{delivery_id}/replay", {**_DELIVERY, **form()}),
+)
+"""The pages of webhooks, which are the same for a dataset, an account and the node."""
 
 PAGE_RULES: Mapping[tuple[str, str], Rule] = {
     # Pages.
@@ -188,34 +206,15 @@ PAGE_RULES: Mapping[tuple[str, str], Rule] = {
     ),
     ("POST", "/{account}/{dataset}/-/push/try"): rule(PUSH, status=400, code="invalid-request", **EMPTY_FILE),
     ("POST", "/{account}/{dataset}/-/push/tried"): rule(PUSH, status=404, code="not-found", **form(job=ANY_ID)),
-    ("GET", "/{account}/{dataset}/-/subscriptions"): rule(FOLLOW),
-    ("POST", "/{account}/{dataset}/-/subscriptions"): rule(
-        FOLLOW, status=400, code="invalid-request", **form(url="https://a.example/x", secret="weak")
-    ),
-    ("GET", "/{account}/{dataset}/-/subscriptions/{subscription_id}"): rule(
-        FOLLOW, status=404, code="not-found", path={"subscription_id": ANY_ID}
-    ),
-    ("POST", "/{account}/{dataset}/-/subscriptions/{subscription_id}/state"): rule(
-        FOLLOW, status=404, code="not-found", path={"subscription_id": ANY_ID}, **form(state="paused")
-    ),
-    ("POST", "/{account}/{dataset}/-/subscriptions/{subscription_id}/secret"): rule(
-        FOLLOW, status=404, code="not-found", path={"subscription_id": ANY_ID}, **form(secret="")
-    ),
-    ("POST", "/{account}/{dataset}/-/subscriptions/{subscription_id}/test"): rule(
-        FOLLOW, status=404, code="not-found", path={"subscription_id": ANY_ID}, **form()
-    ),
-    ("POST", "/{account}/{dataset}/-/subscriptions/{subscription_id}/replay"): rule(
-        FOLLOW, status=404, code="not-found", path={"subscription_id": ANY_ID}, **form(which="failed")
-    ),
-    ("GET", "/{account}/{dataset}/-/subscriptions/{subscription_id}/{delivery_id}"): rule(
-        FOLLOW, status=404, code="not-found", path={"subscription_id": ANY_ID, "delivery_id": ANY_ID}
-    ),
-    ("POST", "/{account}/{dataset}/-/subscriptions/{subscription_id}/{delivery_id}/replay"): rule(
-        FOLLOW, status=404, code="not-found", path={"subscription_id": ANY_ID, "delivery_id": ANY_ID}, **form()
-    ),
-    ("POST", "/{account}/{dataset}/-/subscriptions/{subscription_id}/remove"): rule(
-        FOLLOW, status=404, code="not-found", path={"subscription_id": ANY_ID}, **form()
-    ),
+    **{
+        (method, f"{base}{path}"): rule(*needs, **given)
+        for base, needs in (
+            ("/{account}/{dataset}/-/subscriptions", (FOLLOW,)),
+            ("/-/accounts/{account}/webhooks", (SIGNED_IN, MANAGE)),
+            ("/-/admin/webhooks", (ADMIN,)),
+        )
+        for method, path, given in WEBHOOK_PAGES
+    },
     ("GET", "/{account}/{dataset}/-/settings"): rule(WRITE),
     ("POST", "/{account}/{dataset}/-/settings"): rule(
         WRITE, status=422, code="invalid-manifest", **form(manifest="kind: Other")

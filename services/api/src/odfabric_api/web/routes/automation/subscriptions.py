@@ -1,19 +1,21 @@
-"""Subscriptions of a dataset: webhooks, their deliveries, and how to end one."""
+"""Webhooks of a dataset, an account or the node: the list, one with its deliveries, and what is done to it.
+
+The handlers are the same for all three places; `_add_routes` gives each place its paths and its policy.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any
 
 from anyio import to_thread
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, Depends, Path, Request, params
 from starlette.responses import Response
 
 from odfabric.errors import InvalidRequest, OdfError, Place
 from odfabric.formats.webhook_signature import parse_secret
-from odfabric.model.commit import CatalogEntry
-from odfabric.model.event import HEAD_MOVES, WIDE_ONLY, EventType
+from odfabric.model.event import EventType
 from odfabric.model.instant import Instant
 from odfabric.model.subscription import (
     Delivery,
@@ -25,186 +27,164 @@ from odfabric.model.subscription import (
 )
 from odfabric.usecases.change_subscription import Replay
 from odfabric.usecases.subscribe import NewSubscription, is_of
-from odfabric_api.auth import Caller, FollowableDataset, Subject, node_of
+from odfabric_api.auth import OF_ADMINS, OF_MEMBERS, Caller, Subject, node_of
 from odfabric_api.forms import read_form
 from odfabric_api.page_route import PageRoute
-from odfabric_api.web.dataset_page import dataset_frame
-from odfabric_api.web.pages import dataset_path, page, see_other
+from odfabric_api.web.pages import page, see_other
 from odfabric_api.web.problem_places import places_of
 from odfabric_api.web.submitted import submitted
+from odfabric_api.web.webhook_places import (
+    NODE_PATH,
+    WebhookPlace,
+    find_account,
+    find_dataset,
+    find_node,
+    named_datasets,
+    place_of,
+)
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 SubscriptionId = Annotated[str, Path(max_length=100)]
 DeliveryId = Annotated[str, Path(max_length=100)]
 
-_OFFERED = tuple(each.value for each in EventType if each not in WIDE_ONLY)
-"""Types that a form offers, each as a field of its own name."""
+_FIELDS = frozenset({"url", "secret", "only_with_data", "rows"})
+_FIELDS_OF_DATASET = frozenset({"format", "columns"})
+"""Only one dataset has columns, and head moves alone have the other format."""
 
 
-@router.get("/{account}/{dataset}/-/subscriptions")
-def get_subscriptions(request: Request, entry: FollowableDataset, caller: Caller) -> Response:
+def get_subscriptions(request: Request, caller: Caller) -> Response:
     """Those that the visitor may see, with how their deliveries go."""
-    return _listed(request, entry, caller, {})
+    return _listed(request, caller, {})
 
 
-@router.post("/{account}/{dataset}/-/subscriptions")
-async def post_subscription(request: Request, entry: FollowableDataset, caller: Caller) -> Response:
+async def post_subscription(request: Request, caller: Caller) -> Response:
     """Make one. The answer shows its secret, and nothing else ever does."""
-    node = node_of(request)
-    form = await read_form(
-        request, frozenset({"url", "secret", "format", "only_with_data", "columns", "rows", *_OFFERED})
-    )
+    place = place_of(request)
+    fields = _FIELDS.union(place.offered) | (frozenset() if place.is_wide else _FIELDS_OF_DATASET)
+    form = await read_form(request, fields)
 
     def act() -> Response:
-        secret = parse_secret(form["secret"]) if form.get("secret") else None
-        url, format = form.get("url", "").strip(), _format(form.get("format", ""))
-        events = frozenset(EventType(name) for name in _OFFERED if name in form) or None
-        made = node.webhooks.subscribe(
-            entry,
+        made = node_of(request).webhooks.subscribe(
+            place.scope,
             by=caller,
-            url=url,
-            secret=secret,
-            format=format,
+            url=form.get("url", "").strip(),
+            secret=parse_secret(form["secret"]) if form.get("secret") else None,
+            format=_format(form.get("format", "")),
             moves=_moves(form),
-            events=events,
+            events=_events(place, form),
         )
-        return _listed(request, entry, caller, {}, made=made)
+        return _listed(request, caller, {}, made=made)
 
     return await submitted(
-        request, act, lambda error, status: _listed(request, entry, caller, form, error=error, status=status)
+        request, act, lambda error, status: _listed(request, caller, form, error=error, status=status)
     )
 
 
-@router.get("/{account}/{dataset}/-/subscriptions/{subscription_id}")
-def get_subscription(
-    request: Request, entry: FollowableDataset, caller: Caller, subscription_id: SubscriptionId
-) -> Response:
+def get_subscription(request: Request, caller: Caller, subscription_id: SubscriptionId) -> Response:
     """The state and the delivery log of one, newest first."""
-    return _one(request, entry, caller, subscription_id)
+    return _one(request, caller, subscription_id)
 
 
-@router.post("/{account}/{dataset}/-/subscriptions/{subscription_id}/state")
-async def post_state(
-    request: Request, entry: FollowableDataset, caller: Caller, subscription_id: SubscriptionId
-) -> Response:
+async def post_state(request: Request, caller: Caller, subscription_id: SubscriptionId) -> Response:
     """Pause it, or resume it."""
     form = await read_form(request, frozenset({"state"}))
-    webhooks = node_of(request).webhooks
+    place, webhooks = place_of(request), node_of(request).webhooks
     is_pause = form.get("state") == "paused"
     act = webhooks.pause if is_pause else webhooks.resume
-    await to_thread.run_sync(partial(act, entry, subscription_id, by=caller))
-    path = dataset_path(entry, "subscriptions", subscription_id)
-    return see_other(path, notice="paused" if is_pause else "resumed")
+    await to_thread.run_sync(partial(act, place.scope, subscription_id, by=caller))
+    return see_other(place.path(subscription_id), notice="paused" if is_pause else "resumed")
 
 
-@router.post("/{account}/{dataset}/-/subscriptions/{subscription_id}/secret")
-async def post_secret(
-    request: Request, entry: FollowableDataset, caller: Caller, subscription_id: SubscriptionId
-) -> Response:
+async def post_secret(request: Request, caller: Caller, subscription_id: SubscriptionId) -> Response:
     """Change the secret. The answer shows the new one, and nothing else ever does."""
-    webhooks = node_of(request).webhooks
     form = await read_form(request, frozenset({"secret", "overlap_hours"}))
 
     def act() -> Response:
-        secret = parse_secret(form["secret"]) if form.get("secret") else None
-        made = webhooks.rotate_secret(
-            entry, subscription_id, by=caller, secret=secret, overlap_s=_overlap_s(form.get("overlap_hours", ""))
+        made = node_of(request).webhooks.rotate_secret(
+            place_of(request).scope,
+            subscription_id,
+            by=caller,
+            secret=parse_secret(form["secret"]) if form.get("secret") else None,
+            overlap_s=_overlap_s(form.get("overlap_hours", "")),
         )
-        return _one(request, entry, caller, subscription_id, secret=made.secret_text)
+        return _one(request, caller, subscription_id, secret=made.secret_text)
 
     return await submitted(
         request,
         act,
-        lambda error, status: _one(request, entry, caller, subscription_id, error=error, status=status, form=form),
+        lambda error, status: _one(request, caller, subscription_id, error=error, status=status, form=form),
     )
 
 
-@router.post("/{account}/{dataset}/-/subscriptions/{subscription_id}/test")
-async def post_test(
-    request: Request, entry: FollowableDataset, caller: Caller, subscription_id: SubscriptionId
-) -> Response:
+async def post_test(request: Request, caller: Caller, subscription_id: SubscriptionId) -> Response:
     """Try the receiver, and show what it answered."""
     await read_form(request, frozenset())
 
     def act() -> Response:
-        tried = node_of(request).webhooks.test(entry, subscription_id, by=caller)
-        return _one(request, entry, caller, subscription_id, tried=tried)
+        tried = node_of(request).webhooks.test(place_of(request).scope, subscription_id, by=caller)
+        return _one(request, caller, subscription_id, tried=tried)
 
     return await submitted(
-        request, act, lambda error, status: _one(request, entry, caller, subscription_id, error=error, status=status)
+        request, act, lambda error, status: _one(request, caller, subscription_id, error=error, status=status)
     )
 
 
-@router.post("/{account}/{dataset}/-/subscriptions/{subscription_id}/replay")
-async def post_replay(
-    request: Request, entry: FollowableDataset, caller: Caller, subscription_id: SubscriptionId
-) -> Response:
+async def post_replay(request: Request, caller: Caller, subscription_id: SubscriptionId) -> Response:
     """Deliver again: all that failed, or all from a number on."""
     form = await read_form(request, frozenset({"which", "from_sequence"}))
-    webhooks = node_of(request).webhooks
+    place, webhooks = place_of(request), node_of(request).webhooks
 
     def act() -> Response:
         is_failed = form.get("which") == "failed"
         first = None if is_failed else _sequence(form.get("from_sequence", ""))
-        webhooks.replay(entry, subscription_id, Replay(from_sequence=first, failed=is_failed), by=caller)
-        return see_other(dataset_path(entry, "subscriptions", subscription_id), notice="replayed")
+        webhooks.replay(place.scope, subscription_id, Replay(from_sequence=first, failed=is_failed), by=caller)
+        return see_other(place.path(subscription_id), notice="replayed")
 
     return await submitted(
         request,
         act,
-        lambda error, status: _one(request, entry, caller, subscription_id, error=error, status=status, form=form),
+        lambda error, status: _one(request, caller, subscription_id, error=error, status=status, form=form),
     )
 
 
-@router.get("/{account}/{dataset}/-/subscriptions/{subscription_id}/{delivery_id}")
 def get_delivery(
-    request: Request,
-    entry: FollowableDataset,
-    caller: Caller,
-    subscription_id: SubscriptionId,
-    delivery_id: DeliveryId,
+    request: Request, caller: Caller, subscription_id: SubscriptionId, delivery_id: DeliveryId
 ) -> Response:
-    """One delivery: what was sent, and what came of each attempt."""
-    webhooks = node_of(request).webhooks
-    delivery = webhooks.delivery(entry, subscription_id, delivery_id, by=caller)
+    """One delivery: what was sent, and what came of each attempt, to those who may receive the event themselves."""
+    place, webhooks = place_of(request), node_of(request).webhooks
+    delivery = webhooks.delivery(place.scope, subscription_id, delivery_id, by=caller)
+    attempts = webhooks.attempts(place.scope, subscription_id, delivery_id, by=caller)
     values = {
-        "subscription": webhooks.get(entry, subscription_id, by=caller),
+        "subscription": webhooks.get(place.scope, subscription_id, by=caller),
         "delivery": delivery,
-        "attempts": [_shown(each) for each in webhooks.attempts(entry, subscription_id, delivery_id, by=caller)],
-        "tab": "subscriptions",
+        "dataset": named_datasets(request, place, [delivery], caller).get(delivery.dataset_id),
+        "is_hidden": place.is_wide and not webhooks.may_receive(delivery, by=caller),
+        "attempts": [_shown(each) for each in attempts],
     }
-    return page(request, "publish/delivery.html", {**dataset_frame(request, entry, caller), **values})
+    return page(request, "webhooks/delivery.html", {**place.values(), **values})
 
 
-@router.post("/{account}/{dataset}/-/subscriptions/{subscription_id}/{delivery_id}/replay")
 async def post_delivery_replay(
-    request: Request,
-    entry: FollowableDataset,
-    caller: Caller,
-    subscription_id: SubscriptionId,
-    delivery_id: DeliveryId,
+    request: Request, caller: Caller, subscription_id: SubscriptionId, delivery_id: DeliveryId
 ) -> Response:
     """Deliver one event again."""
     await read_form(request, frozenset())
-    which = Replay(delivery_id=delivery_id)
-    await to_thread.run_sync(partial(node_of(request).webhooks.replay, entry, subscription_id, which, by=caller))
-    return see_other(dataset_path(entry, "subscriptions", subscription_id, delivery_id), notice="replayed")
+    place, which = place_of(request), Replay(delivery_id=delivery_id)
+    await to_thread.run_sync(partial(node_of(request).webhooks.replay, place.scope, subscription_id, which, by=caller))
+    return see_other(place.path(subscription_id, delivery_id), notice="replayed")
 
 
-@router.post("/{account}/{dataset}/-/subscriptions/{subscription_id}/remove")
-async def post_removal(
-    request: Request, entry: FollowableDataset, caller: Caller, subscription_id: SubscriptionId
-) -> Response:
+async def post_removal(request: Request, caller: Caller, subscription_id: SubscriptionId) -> Response:
     """End it; what is not delivered yet is dropped."""
     await read_form(request, frozenset())
-    await to_thread.run_sync(partial(node_of(request).unsubscribe, entry, subscription_id, by=caller))
-    return see_other(dataset_path(entry, "subscriptions"), notice="unsubscribed")
+    place = place_of(request)
+    await to_thread.run_sync(partial(node_of(request).webhooks.unsubscribe, place.scope, subscription_id, by=caller))
+    return see_other(place.base, notice="unsubscribed")
 
 
 def _one(
     request: Request,
-    entry: CatalogEntry,
     caller: Subject,
     subscription_id: str,
     *,
@@ -214,11 +194,15 @@ def _one(
     tried: DeliveryAttempt | None = None,
     status: int = 200,
 ) -> Response:
-    webhooks = node_of(request).webhooks
-    subscription = webhooks.get(entry, subscription_id, by=caller)
+    place, webhooks = place_of(request), node_of(request).webhooks
+    subscription = webhooks.get(place.scope, subscription_id, by=caller)
+    deliveries = webhooks.deliveries(place.scope, subscription_id, by=caller)
     values = {
         "subscription": subscription,
-        "deliveries": webhooks.deliveries(entry, subscription_id, by=caller),
+        "deliveries": deliveries,
+        "datasets": named_datasets(request, place, deliveries, caller),
+        "events": [each.value for each in EventType if each in subscription.events],
+        "has_all_events": len(subscription.events) == len(EventType),
         "is_own": is_of(subscription, caller),
         "old_secret_signs": _is_later(subscription.old_secret_until, request),
         "overlap_hours": (form or {}).get("overlap_hours", "24"),
@@ -226,10 +210,8 @@ def _one(
         "secret": secret,
         "tried": _shown(tried) if tried else None,
         "problems": places_of(error),
-        "tab": "subscriptions",
     }
-    frame = dataset_frame(request, entry, caller)
-    return page(request, "publish/subscription.html", {**frame, **values}, status=status)
+    return page(request, "webhooks/one.html", {**place.values(), **values}, status=status)
 
 
 def _is_later(until: Instant | None, request: Request) -> bool:
@@ -256,6 +238,12 @@ def _format(text: str) -> SubscriptionFormat:
         raise InvalidRequest("not a format", place=Place(field="format")) from None
 
 
+def _events(place: WebhookPlace, form: Mapping[str, str]) -> frozenset[EventType] | None:
+    """The types that are ticked. A form of a dataset without any asks for the default; a wide one would get all, and is refused."""
+    ticked = frozenset(EventType(name) for name in place.offered if name in form)
+    return ticked if ticked or place.is_wide else None
+
+
 def _sequence(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 19):
         raise InvalidRequest("not the number of a delivery", place=Place(field="from_sequence"))
@@ -264,7 +252,6 @@ def _sequence(text: str) -> int:
 
 def _listed(
     request: Request,
-    entry: CatalogEntry,
     caller: Subject,
     form: dict[str, str],
     *,
@@ -272,22 +259,19 @@ def _listed(
     made: NewSubscription | None = None,
     status: int = 200,
 ) -> Response:
-    node = node_of(request)
-    subscriptions = node.subscriptions(entry, by=caller)
+    place, webhooks = place_of(request), node_of(request).webhooks
+    subscriptions = webhooks.seen(place.scope, by=caller)
+    typed = [name for name in place.offered if name in form]
     values = {
-        "subscriptions": [_state(each, node.deliveries(entry, each.id, by=caller)) for each in subscriptions],
-        "url": form.get("url", ""),
-        "format": form.get("format", ""),
-        "offered": _OFFERED,
-        "chosen": [name for name in _OFFERED if name in form] or [each.value for each in HEAD_MOVES],
-        **{name: form.get(name, "") for name in ("only_with_data", "columns", "rows")},
+        "subscriptions": [_state(each, webhooks.deliveries(place.scope, each.id, by=caller)) for each in subscriptions],
+        "offered": place.offered,
+        "chosen": typed if typed or (form and place.is_wide) else place.default,
+        **{name: form.get(name, "") for name in ("url", "format", "only_with_data", "columns", "rows")},
         "problems": places_of(error),
         "made": made.subscription if made else None,
         "secret": made.secret_text if made else None,
-        "tab": "subscriptions",
     }
-    frame = dataset_frame(request, entry, caller)
-    return page(request, "publish/subscriptions.html", {**frame, **values}, status=status)
+    return page(request, "webhooks/list.html", {**place.values(), **values}, status=status)
 
 
 def _moves(form: Mapping[str, str]) -> MoveOptions:
@@ -311,3 +295,27 @@ def _state(subscription: Subscription, deliveries: Sequence[Delivery]) -> dict[s
             (each for each in waiting if each.attempts), key=lambda each: each.next_attempt_at, default=None
         ),
     }
+
+
+def _add_routes(base: str, find: Callable[..., None], *policy: params.Depends) -> None:
+    one = f"{base}/{{subscription_id}}"
+    delivery = f"{one}/{{delivery_id}}"
+    routes: tuple[tuple[str, str, Callable[..., Any]], ...] = (
+        ("GET", base, get_subscriptions),
+        ("POST", base, post_subscription),
+        ("GET", one, get_subscription),
+        ("POST", f"{one}/state", post_state),
+        ("POST", f"{one}/secret", post_secret),
+        ("POST", f"{one}/test", post_test),
+        ("POST", f"{one}/replay", post_replay),
+        ("POST", f"{one}/remove", post_removal),
+        ("GET", delivery, get_delivery),
+        ("POST", f"{delivery}/replay", post_delivery_replay),
+    )
+    for method, path, verb in routes:
+        router.add_api_route(path, verb, methods=[method], dependencies=[*policy, Depends(find)], response_model=None)
+
+
+_add_routes(NODE_PATH, find_node, OF_ADMINS)
+_add_routes("/-/accounts/{account}/webhooks", find_account, OF_MEMBERS)
+_add_routes("/{account}/{dataset}/-/subscriptions", find_dataset)
