@@ -51,7 +51,6 @@ from odfabric_api.routes import (
     system,
     tokens,
     transfer,
-    wide_subscriptions,
 )
 from odfabric_api.shared_reads import SharedReads
 from odfabric_api.timing import TimingMiddleware
@@ -68,8 +67,8 @@ ROUTERS = (
         for module in (
             *(system, signing_keys, platform, sign_in, oidc, accounts, saved_queries, tokens, admin),
             # Before routes of datasets, whose account and dataset would fit their paths too.
-            *(wide_subscriptions, datasets, jobs, flows, query),
-            *(data, state, transfer, subscriptions, cursors, changes, collaborators),
+            *(subscriptions, datasets, jobs, flows, query),
+            *(data, state, transfer, cursors, changes, collaborators),
         )
     ),
     # `-` is no name of an account or a dataset, so pages and names never meet.

@@ -14,6 +14,7 @@ from typing import Any
 from fastapi import FastAPI
 from pydantic.json_schema import models_json_schema
 
+from odfabric_api import subscription_values
 from odfabric_api.json_body import JsonModel
 from odfabric_api.routes import (
     accounts,
@@ -27,9 +28,7 @@ from odfabric_api.routes import (
     query,
     saved_queries,
     sign_in,
-    subscriptions,
     tokens,
-    wide_subscriptions,
 )
 from odfabric_api.schemas import Problem
 
@@ -46,11 +45,11 @@ BODY_MODELS: tuple[type[JsonModel], ...] = (
     query.QueryBody,
     saved_queries.SavedQueryBody,
     saved_queries.SavedQueryChange,
-    subscriptions.SubscriptionBody,
-    subscriptions.NoMembers,
-    subscriptions.RotationBody,
-    subscriptions.ReplayBody,
-    wide_subscriptions.WideSubscriptionBody,
+    subscription_values.SubscriptionBody,
+    subscription_values.NoMembers,
+    subscription_values.RotationBody,
+    subscription_values.ReplayBody,
+    subscription_values.WideSubscriptionBody,
     cursors.CursorBody,
     cursors.ClaimBody,
     cursors.FetchBody,

@@ -1,24 +1,25 @@
-"""Routes of subscriptions: webhooks on a dataset."""
+"""Routes of subscriptions: webhooks on a dataset, on a whole account and on the whole node.
+
+The handlers are the same for all three; `_add_routes` gives each place its paths, its policy and its names in the document.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from anyio import to_thread
-from fastapi import APIRouter, Path, Request, Response
-from pydantic import Field
+from fastapi import APIRouter, Depends, Path, Request, Response, params
 
 from odfabric.formats.webhook_signature import parse_secret
-from odfabric.model.event import EventType
-from odfabric.model.subscription import Delivery, DeliveryAttempt, MoveOptions, Subscription, SubscriptionFormat
-from odfabric.usecases.change_subscription import OVERLAP_S_MAX, Replay
-from odfabric.usecases.subscribe import COLUMNS_MAX
-from odfabric_api.auth import Caller, FollowableDataset, node_of
+from odfabric.model.commit import CatalogEntry
+from odfabric.usecases.change_subscription import Replay
+from odfabric.usecases.subscription_scope import Scope, WholeNode
+from odfabric_api.auth import OF_ADMINS, OF_MEMBERS, Caller, FollowableDataset, ManagedAccount, node_of
 from odfabric_api.json_answer import JsonAnswer
-from odfabric_api.json_body import JsonModel, json_body, read_json
+from odfabric_api.json_body import json_body, read_json
 from odfabric_api.schemas import (
     AttemptView,
     DeliveryList,
@@ -29,120 +30,61 @@ from odfabric_api.schemas import (
     SubscriptionMade,
     answers,
 )
+from odfabric_api.subscription_values import (
+    NoMembers,
+    ReplayBody,
+    RotationBody,
+    SubscriptionBody,
+    WideSubscriptionBody,
+    attempt_value,
+    delivery_value,
+    event_types,
+    subscription_value,
+)
 
 router = APIRouter(tags=["subscriptions"])
 
-EventName = Literal[
-    "dataset.created",
-    "dataset.deleted",
-    "dataset.renamed",
-    "dataset.head-moved",
-    "dataset.schema-changed",
-    "dataset.watermark-advanced",
-    "dataset.source-changed",
-    "dataset.query-changed",
-    "dataset.info-changed",
-    "flow.failed",
-    "flow.stopped",
-    "verification.failed",
-    "access.granted",
-    "access.revoked",
-]
-EVENTS = len(EventType)
 SubscriptionId = Annotated[str, Path(description="As the answer 201 told it")]
 DeliveryId = Annotated[str, Path(description="The id of the event")]
+Place = Literal["dataset", "account", "node"]
 
-_ONE = "/{account}/{dataset}/subscriptions/{subscription_id}"
+
+def find_dataset(request: Request, entry: FollowableDataset) -> None:
+    """The dataset of the path, for those who may follow it."""
+    request.state.scope = entry
 
 
-class MovesBody(JsonModel):
-    """What is wanted of head moves."""
+def find_account(request: Request, account: ManagedAccount) -> None:
+    """The account of the path, for those who may manage it."""
+    request.state.scope = account
 
-    only_with_data: bool = Field(
-        False,
-        alias="onlyWithData",
-        description="No event for changes that bring no records; the interval of the next event covers them",
+
+def find_node(request: Request) -> None:
+    """All of the node."""
+    request.state.scope = WholeNode()
+
+
+def scope_of(request: Request) -> Scope:
+    """What the dependency of the route has found."""
+    scope: Scope = request.state.scope
+    return scope
+
+
+async def subscribe(request: Request, caller: Caller) -> Response:
+    """Subscribe a webhook. The secret is shown in this answer and never again."""
+    node, scope = node_of(request), scope_of(request)
+    model = SubscriptionBody if isinstance(scope, CatalogEntry) else WideSubscriptionBody
+    body: SubscriptionBody | WideSubscriptionBody = await read_json(
+        request, model, bytes_max=node.settings.json_body_bytes_max
     )
-    rows: bool = Field(
-        False, description="Events carry the changed records (`changes`), as many as fit; the rest begins at `next`"
-    )
-
-    @property
-    def moves(self) -> MoveOptions:
-        """As the subscription keeps it."""
-        return MoveOptions(only_with_data=self.only_with_data, with_rows=self.rows)
-
-
-class SubscriptionBody(MovesBody):
-    """Where to deliver; a secret is made if none is given."""
-
-    url: str = Field(min_length=1, max_length=2048)
-    secret: str | None = Field(
-        None, max_length=256, description="`whsec_` and the base64 of 24 to 64 random bytes (Standard Webhooks)"
-    )
-    format: Literal["cloudevents", "kamu"] = Field(
-        "cloudevents",
-        description="`kamu`: body and headers of the reference node, and a secret of hexadecimal digits, beside the headers of Standard "
-        "Webhooks",
-    )
-    events: list[EventName] | None = Field(
-        None, min_length=1, max_length=EVENTS, description="Types of events; default: head moves"
-    )
-    columns: list[str] = Field(
-        [],
-        max_length=COLUMNS_MAX,
-        description="Events only of changes that bring or take away records, or change a value in one of these columns",
-    )
-
-    @property
-    def moves(self) -> MoveOptions:
-        """As the subscription keeps it."""
-        return replace(super().moves, columns=frozenset(self.columns))
-
-
-class NoMembers(JsonModel):
-    """Nothing is asked for; the body may be left out."""
-
-
-class RotationBody(JsonModel):
-    """The secret that signs from now on, and how long the old one signs beside it."""
-
-    secret: str | None = Field(
-        None, max_length=256, description="`whsec_` and the base64 of 24 to 64 random bytes; default: one is made"
-    )
-    overlap_seconds: int | None = Field(
-        None, alias="overlapSeconds", ge=0, le=int(OVERLAP_S_MAX), description="Default: what the node has set"
-    )
-
-
-class ReplayBody(JsonModel):
-    """Which deliveries go out again: exactly one of the two."""
-
-    from_sequence: int | None = Field(
-        None, alias="fromSequence", ge=1, le=2**63 - 1, description="This one and all later ones"
-    )
-    failed: bool = Field(False, description="All that were given up")
-
-
-@router.post(
-    "/{account}/{dataset}/subscriptions",
-    status_code=201,
-    summary="Subscribe a webhook",
-    responses=answers(SubscriptionMade, status=201, text="The subscription with its secret"),
-    openapi_extra=json_body(SubscriptionBody, required=True),
-)
-async def subscribe(request: Request, entry: FollowableDataset, caller: Caller) -> Response:
-    """Every later move of the head is delivered. The secret is shown in this answer and never again."""
-    node = node_of(request)
-    body = await read_json(request, SubscriptionBody, bytes_max=node.settings.json_body_bytes_max)
     secret = parse_secret(body.secret) if body.secret is not None else None
     made = await to_thread.run_sync(
         lambda: node.webhooks.subscribe(
-            entry,
+            scope,
             by=caller,
             url=body.url,
             secret=secret,
-            format=SubscriptionFormat(body.format),
+            format=body.sent_format,
             events=event_types(body.events),
             moves=body.moves,
         )
@@ -150,232 +92,227 @@ async def subscribe(request: Request, entry: FollowableDataset, caller: Caller) 
     return JsonAnswer({**subscription_value(made.subscription), "secret": made.secret_text}, status_code=201)
 
 
-@router.get(
-    "/{account}/{dataset}/subscriptions",
-    summary="Subscriptions of a dataset",
-    responses=answers(SubscriptionList, text="All of them"),
-)
-def list_subscriptions(request: Request, entry: FollowableDataset, caller: Caller) -> Response:
+def list_subscriptions(request: Request, caller: Caller) -> Response:
     """Without their secrets."""
-    return JsonAnswer(
-        {"subscriptions": [subscription_value(found) for found in node_of(request).subscriptions(entry, by=caller)]}
-    )
+    found = node_of(request).webhooks.seen(scope_of(request), by=caller)
+    return JsonAnswer({"subscriptions": [subscription_value(each) for each in found]})
 
 
-@router.get(
-    "/{account}/{dataset}/subscriptions/{subscription_id}/deliveries",
-    summary="The delivery log",
-    responses=answers(DeliveryList, text="The newest"),
-)
-def list_deliveries(
-    request: Request, entry: FollowableDataset, caller: Caller, subscription_id: SubscriptionId
-) -> Response:
-    """Newest first."""
-    found = node_of(request).deliveries(entry, subscription_id, by=caller)
-    return JsonAnswer({"deliveries": [delivery_value(delivery) for delivery in found]})
+def get_subscription(request: Request, caller: Caller, subscription_id: SubscriptionId) -> Response:
+    """Without its secret."""
+    return JsonAnswer(subscription_value(node_of(request).webhooks.get(scope_of(request), subscription_id, by=caller)))
 
 
-@router.delete(
-    "/{account}/{dataset}/subscriptions/{subscription_id}",
-    status_code=204,
-    summary="Unsubscribe",
-    responses=answers(None, status=204),
-)
-def unsubscribe(
-    request: Request, entry: FollowableDataset, caller: Caller, subscription_id: SubscriptionId
-) -> Response:
+def unsubscribe(request: Request, caller: Caller, subscription_id: SubscriptionId) -> Response:
     """Pending deliveries are dropped."""
-    node_of(request).unsubscribe(entry, subscription_id, by=caller)
+    node_of(request).webhooks.unsubscribe(scope_of(request), subscription_id, by=caller)
     return Response(status_code=204)
 
 
-@router.get(_ONE, summary="A subscription", responses=answers(SubscriptionListed, text="As it is now"))
-def get_subscription(
-    request: Request, entry: FollowableDataset, caller: Caller, subscription_id: SubscriptionId
-) -> Response:
-    """Without its secret."""
-    return JsonAnswer(subscription_value(node_of(request).webhooks.get(entry, subscription_id, by=caller)))
-
-
-@router.post(
-    f"{_ONE}/pause",
-    summary="Pause a subscription",
-    responses=answers(SubscriptionListed, text="As it is now"),
-    openapi_extra=json_body(NoMembers, required=False),
-)
-async def pause_subscription(
-    request: Request, entry: FollowableDataset, caller: Caller, subscription_id: SubscriptionId
-) -> Response:
+async def pause_subscription(request: Request, caller: Caller, subscription_id: SubscriptionId) -> Response:
     """What is to be delivered waits; it goes out in order when the subscription is resumed."""
-    await read_nothing(request)
-    verb = partial(node_of(request).webhooks.pause, entry, subscription_id, by=caller)
+    await _read_nothing(request)
+    verb = partial(node_of(request).webhooks.pause, scope_of(request), subscription_id, by=caller)
     return JsonAnswer(subscription_value(await to_thread.run_sync(verb)))
 
 
-@router.post(
-    f"{_ONE}/resume",
-    summary="Resume a subscription",
-    responses=answers(SubscriptionListed, text="As it is now"),
-    openapi_extra=json_body(NoMembers, required=False),
-)
-async def resume_subscription(
-    request: Request, entry: FollowableDataset, caller: Caller, subscription_id: SubscriptionId
-) -> Response:
+async def resume_subscription(request: Request, caller: Caller, subscription_id: SubscriptionId) -> Response:
     """One that was paused, or disabled by the node after days of failure."""
-    await read_nothing(request)
-    verb = partial(node_of(request).webhooks.resume, entry, subscription_id, by=caller)
+    await _read_nothing(request)
+    verb = partial(node_of(request).webhooks.resume, scope_of(request), subscription_id, by=caller)
     return JsonAnswer(subscription_value(await to_thread.run_sync(verb)))
 
 
-@router.post(
-    f"{_ONE}/rotate-secret",
-    summary="Change the secret",
-    responses=answers(SubscriptionMade, text="The subscription with its new secret"),
-    openapi_extra=json_body(RotationBody, required=True),
-)
-async def rotate_secret(
-    request: Request, entry: FollowableDataset, caller: Caller, subscription_id: SubscriptionId
-) -> Response:
+async def rotate_secret(request: Request, caller: Caller, subscription_id: SubscriptionId) -> Response:
     """Both secrets sign until the overlap ends. Only who has made the subscription may do that; the secret is shown in this answer alone."""
     node = node_of(request)
     body = await read_json(request, RotationBody, bytes_max=node.settings.json_body_bytes_max)
     secret = parse_secret(body.secret) if body.secret is not None else None
     made = await to_thread.run_sync(
         lambda: node.webhooks.rotate_secret(
-            entry, subscription_id, by=caller, secret=secret, overlap_s=body.overlap_seconds
+            scope_of(request), subscription_id, by=caller, secret=secret, overlap_s=body.overlap_seconds
         )
     )
     return JsonAnswer({**subscription_value(made.subscription), "secret": made.secret_text})
 
 
-@router.post(
-    f"{_ONE}/test",
-    summary="Try the receiver",
-    responses=answers(AttemptView, text="What the receiver answered"),
-    openapi_extra=json_body(NoMembers, required=False),
-)
-async def try_receiver(
-    request: Request, entry: FollowableDataset, caller: Caller, subscription_id: SubscriptionId
-) -> Response:
+async def try_receiver(request: Request, caller: Caller, subscription_id: SubscriptionId) -> Response:
     """Sends an event of the type `dev.odfabric.subscription.test` once, outside the sequence, and waits for the answer."""
-    await read_nothing(request)
-    verb = partial(node_of(request).webhooks.test, entry, subscription_id, by=caller)
+    await _read_nothing(request)
+    verb = partial(node_of(request).webhooks.test, scope_of(request), subscription_id, by=caller)
     return JsonAnswer(attempt_value(await to_thread.run_sync(verb)))
 
 
-@router.post(
-    f"{_ONE}/replay",
-    summary="Deliver again",
-    responses=answers(ReplayCount, text="How many"),
-    openapi_extra=json_body(ReplayBody, required=True),
-)
-async def replay_deliveries(
-    request: Request, entry: FollowableDataset, caller: Caller, subscription_id: SubscriptionId
-) -> Response:
+async def replay_deliveries(request: Request, caller: Caller, subscription_id: SubscriptionId) -> Response:
     """All from a sequence on, or all that were given up: in order, with the same event ids, signed with the present secret."""
     node = node_of(request)
     body = await read_json(request, ReplayBody, bytes_max=node.settings.json_body_bytes_max)
     which = Replay(from_sequence=body.from_sequence, failed=body.failed)
-    count = await to_thread.run_sync(lambda: node.webhooks.replay(entry, subscription_id, which, by=caller))
-    return JsonAnswer({"replayed": count})
-
-
-@router.get(
-    f"{_ONE}/deliveries/{{delivery_id}}",
-    summary="A delivery",
-    responses=answers(DeliveryWithAttempts, text="With its attempts"),
-)
-def get_delivery(
-    request: Request,
-    entry: FollowableDataset,
-    caller: Caller,
-    subscription_id: SubscriptionId,
-    delivery_id: DeliveryId,
-) -> Response:
-    """Of the attempts of a subscription the newest are kept."""
-    webhooks = node_of(request).webhooks
-    found = webhooks.delivery(entry, subscription_id, delivery_id, by=caller)
-    attempts = webhooks.attempts(entry, subscription_id, delivery_id, by=caller)
-    return JsonAnswer({**delivery_value(found), "attemptLog": [attempt_value(each) for each in attempts]})
-
-
-@router.post(
-    f"{_ONE}/deliveries/{{delivery_id}}/replay",
-    summary="Deliver one event again",
-    responses=answers(ReplayCount, text="1, or 0 if it is being sent"),
-    openapi_extra=json_body(NoMembers, required=False),
-)
-async def replay_delivery(
-    request: Request,
-    entry: FollowableDataset,
-    caller: Caller,
-    subscription_id: SubscriptionId,
-    delivery_id: DeliveryId,
-) -> Response:
-    """With the same event id, signed with the present secret. One that waits for its next attempt is sent now."""
-    await read_nothing(request)
-    which = Replay(delivery_id=delivery_id)
-    verb = partial(node_of(request).webhooks.replay, entry, subscription_id, which, by=caller)
+    verb = partial(node.webhooks.replay, scope_of(request), subscription_id, which, by=caller)
     return JsonAnswer({"replayed": await to_thread.run_sync(verb)})
 
 
-def event_types(names: Sequence[str] | None) -> frozenset[EventType] | None:
-    """The types of a body."""
-    return None if names is None else frozenset(map(EventType, names))
+def list_deliveries(request: Request, caller: Caller, subscription_id: SubscriptionId) -> Response:
+    """Newest first."""
+    found = node_of(request).webhooks.deliveries(scope_of(request), subscription_id, by=caller)
+    return JsonAnswer({"deliveries": [delivery_value(each) for each in found]})
 
 
-async def read_nothing(request: Request) -> None:
+def get_delivery(
+    request: Request, caller: Caller, subscription_id: SubscriptionId, delivery_id: DeliveryId
+) -> Response:
+    """Of the attempts of a subscription the newest are kept."""
+    webhooks, scope = node_of(request).webhooks, scope_of(request)
+    found = webhooks.delivery(scope, subscription_id, delivery_id, by=caller)
+    attempts = webhooks.attempts(scope, subscription_id, delivery_id, by=caller)
+    return JsonAnswer({**delivery_value(found), "attemptLog": [attempt_value(each) for each in attempts]})
+
+
+async def replay_delivery(
+    request: Request, caller: Caller, subscription_id: SubscriptionId, delivery_id: DeliveryId
+) -> Response:
+    """With the same event id, signed with the present secret. One that waits for its next attempt is sent now."""
+    await _read_nothing(request)
+    which = Replay(delivery_id=delivery_id)
+    verb = partial(node_of(request).webhooks.replay, scope_of(request), subscription_id, which, by=caller)
+    return JsonAnswer({"replayed": await to_thread.run_sync(verb)})
+
+
+async def _read_nothing(request: Request) -> None:
     """Read the body of a route that asks for nothing. Raises InvalidRequest."""
     await read_json(request, NoMembers, bytes_max=node_of(request).settings.json_body_bytes_max)
 
 
-def subscription_value(subscription: Subscription) -> dict[str, object]:
-    """As answers show it, without its secret."""
-    return {
-        "id": subscription.id,
-        "url": subscription.url,
-        "createdAt": str(subscription.created_at),
-        "createdAtHead": str(subscription.created_at_head) if subscription.created_at_head else None,
-        "events": sorted(each.value for each in subscription.events),
-        "format": subscription.format.value,
-        "onlyWithData": subscription.moves.only_with_data,
-        "columns": sorted(subscription.moves.columns),
-        "rows": subscription.moves.with_rows,
-        "state": subscription.state.value,
-        "stateReason": subscription.state_reason,
-        "failingSince": str(subscription.failing_since) if subscription.failing_since else None,
-        "oldSecretUntil": str(subscription.old_secret_until) if subscription.old_secret_until else None,
-    }
+@dataclass(frozen=True, slots=True)
+class _Verb:
+    """A handler below the path of a place. `summary` is of a dataset; `wide_summary` and `wide_name` get the place at their end."""
+
+    method: str
+    path: str
+    handler: Callable[..., Any]
+    summary: str
+    wide_summary: str
+    wide_name: str
+    options: Mapping[str, Any]
 
 
-def delivery_value(delivery: Delivery) -> dict[str, object]:
-    """As answers show it."""
-    return {
-        "id": delivery.id,
-        "sequence": delivery.sequence,
-        "type": (delivery.event.type if delivery.event else EventType.HEAD_MOVED).value,
-        "datasetId": str(delivery.dataset_id),
-        "oldHead": str(delivery.old_head) if delivery.old_head else None,
-        "newHead": str(delivery.new_head) if delivery.new_head else None,
-        "occurredAt": str(delivery.occurred_at),
-        "status": delivery.status.value,
-        "attempts": delivery.attempts,
-        "nextAttemptAt": str(delivery.next_attempt_at),
-        "lastStatusCode": delivery.last_status_code,
-        "lastError": delivery.last_error,
-    }
+_ONE = "/{subscription_id}"
+_DELIVERY = f"{_ONE}/deliveries/{{delivery_id}}"
+_NO_BODY = {"openapi_extra": json_body(NoMembers, required=False)}
+_MADE = {
+    "status_code": 201,
+    "responses": answers(SubscriptionMade, status=201, text="The subscription with its secret"),
+}
+_ALL = {"responses": answers(SubscriptionList, text="All of them")}
+_LISTED = {"responses": answers(SubscriptionListed, text="As it is now")}
+_CHANGED = {**_LISTED, **_NO_BODY}
+_ENDED = {"status_code": 204, "responses": answers(None, status=204)}
+_ROTATED = {
+    "responses": answers(SubscriptionMade, text="The subscription with its new secret"),
+    "openapi_extra": json_body(RotationBody, required=True),
+}
+_TRIED = {"responses": answers(AttemptView, text="What the receiver answered"), **_NO_BODY}
+_REPLAYED = {"responses": answers(ReplayCount, text="How many"), "openapi_extra": json_body(ReplayBody, required=True)}
+_LOG = {"responses": answers(DeliveryList, text="The newest")}
+_SENT = {"responses": answers(DeliveryWithAttempts, text="With its attempts")}
+_REPLAYED_ONE = {"responses": answers(ReplayCount, text="1, or 0 if it is being sent"), **_NO_BODY}
+
+_VERBS = (
+    _Verb("POST", "", subscribe, "Subscribe a webhook", "Subscribe a webhook to events", "subscribe", _MADE),
+    _Verb("GET", "", list_subscriptions, "Subscriptions of a dataset", "Subscriptions", "list_subscriptions", _ALL),
+    _Verb("GET", _ONE, get_subscription, "A subscription", "A subscription", "get_subscription", _LISTED),
+    _Verb("DELETE", _ONE, unsubscribe, "Unsubscribe", "End a subscription", "unsubscribe", _ENDED),
+    _Verb(
+        "POST", f"{_ONE}/pause", pause_subscription, "Pause a subscription", "Pause a subscription", "pause", _CHANGED
+    ),
+    _Verb(
+        "POST",
+        f"{_ONE}/resume",
+        resume_subscription,
+        "Resume a subscription",
+        "Resume a subscription",
+        "resume",
+        _CHANGED,
+    ),
+    _Verb(
+        "POST",
+        f"{_ONE}/rotate-secret",
+        rotate_secret,
+        "Change the secret",
+        "Change the secret of a subscription",
+        "rotate_secret",
+        _ROTATED,
+    ),
+    _Verb(
+        "POST",
+        f"{_ONE}/test",
+        try_receiver,
+        "Try the receiver",
+        "Try the receiver of a subscription",
+        "try_receiver",
+        _TRIED,
+    ),
+    _Verb(
+        "POST",
+        f"{_ONE}/replay",
+        replay_deliveries,
+        "Deliver again",
+        "Deliver again for a subscription",
+        "replay",
+        _REPLAYED,
+    ),
+    _Verb(
+        "GET",
+        f"{_ONE}/deliveries",
+        list_deliveries,
+        "The delivery log",
+        "The delivery log of a subscription",
+        "list_deliveries",
+        _LOG,
+    ),
+    _Verb("GET", _DELIVERY, get_delivery, "A delivery", "A delivery of a subscription", "get_delivery", _SENT),
+    _Verb(
+        "POST",
+        f"{_DELIVERY}/replay",
+        replay_delivery,
+        "Deliver one event again",
+        "Deliver one event again for a subscription",
+        "replay_delivery",
+        _REPLAYED_ONE,
+    ),
+)
 
 
-def attempt_value(attempt: DeliveryAttempt) -> dict[str, object]:
-    """As answers show it."""
-    return {
-        "number": attempt.number,
-        "at": str(attempt.at),
-        "durationMs": attempt.duration_ms,
-        "statusCode": attempt.status_code,
-        "failure": attempt.failure.value if attempt.failure else None,
-        "error": attempt.error,
-        "requestHeaders": dict(attempt.request_headers),
-        "requestBody": attempt.request_body.decode("utf-8", "replace"),
-        "response": attempt.response,
-    }
+def _options(verb: _Verb, place: Place) -> dict[str, Any]:
+    """What a route says of a verb at a place."""
+    is_dataset = place == "dataset"
+    options = dict(verb.options)
+    if verb.handler is subscribe:
+        wanted = SubscriptionBody if is_dataset else WideSubscriptionBody
+        followed = (
+            "Every later move of the head is delivered."
+            if is_dataset
+            else "Events of all datasets that the caller may see, later ones too."
+        )
+        options["openapi_extra"] = json_body(wanted, required=True)
+        options["description"] = f"{followed} The secret is shown in this answer and never again."
+    if is_dataset:
+        return {**options, "name": verb.handler.__name__, "summary": verb.summary}
+    what = "an account" if place == "account" else "the node"
+    return {**options, "name": f"{verb.wide_name}_of_{place}", "summary": f"{verb.wide_summary} of {what}"}
+
+
+def _add_routes(prefix: str, place: Place, find: Callable[..., None], *policy: params.Depends) -> None:
+    for verb in _VERBS:
+        router.add_api_route(
+            f"{prefix}{verb.path}",
+            verb.handler,
+            methods=[verb.method],
+            dependencies=[*policy, Depends(find)],
+            **_options(verb, place),
+        )
+
+
+_add_routes("/accounts/{account}/subscriptions", "account", find_account, OF_MEMBERS)
+_add_routes("/subscriptions", "node", find_node, OF_ADMINS)
+_add_routes("/{account}/{dataset}/subscriptions", "dataset", find_dataset)
