@@ -51,6 +51,13 @@ def report(checked: Iterable[Outcome], version: str) -> int:
     return 0
 
 
+SBOM_TOOLS = (
+    ".odf/venv/bin/uv venv --clear .odf/sbom",
+    ".odf/venv/bin/uv pip sync --python .odf/sbom/bin/python --require-hashes locks/sbom.lock",
+)
+"""The environment of what makes bills of materials."""
+
+
 def next_commands(version: str) -> list[str]:
     """What a maintainer runs, who has the rights that this script does not ask for."""
     stamped = f"--build-arg VERSION={version} --build-arg REVISION=$(git rev-parse HEAD)"
@@ -64,8 +71,9 @@ def next_commands(version: str) -> list[str]:
             f"--tag odfabric-{image}:{version} . && docker push odfabric-{image}:{version}"
             for image in IMAGES
         ),
+        *SBOM_TOOLS,
         *(
-            f".odf/venv/bin/cyclonedx-py requirements --output-reproducible "
+            f".odf/sbom/bin/cyclonedx-py requirements --output-reproducible "
             f"--output-file dist/odfabric-{image}-{version}.cdx.json locks/{image}.lock"
             for image in IMAGES
         ),

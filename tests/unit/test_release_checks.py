@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.releasing.__main__ import next_commands, report
+from deploy.releasing.__main__ import SBOM_TOOLS, next_commands, report
 from deploy.releasing.checkout import check_locks, check_tree
 from deploy.releasing.licences import check_licences, is_allowed, refused
 from deploy.releasing.notes import check_changelog, check_fragments, check_upgrade_notes
@@ -227,12 +227,23 @@ def test_next_steps_are_shown_only_if_all_is_well(capsys: pytest.CaptureFixture[
     assert "odfabric-engine:1.0" in shown
 
 
+@pytest.fixture(scope="module")
+def sbom_tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The environment that the printed commands make, elsewhere."""
+    folder = tmp_path_factory.mktemp("sbom") / "venv"
+    for command in SBOM_TOOLS:
+        program, *words = command.replace(".odf/sbom", str(folder)).split()
+        assert program == ".odf/venv/bin/uv"
+        subprocess.run([Path(sys.executable).parent / "uv", *words], cwd=ROOT, check=True)
+    return folder
+
+
 @pytest.mark.parametrize("image", ["node", "engine"])
-def test_a_bill_of_materials_lists_the_packages_of_an_image(image: str, tmp_path: Path) -> None:
+def test_a_bill_of_materials_lists_the_packages_of_an_image(image: str, sbom_tools: Path, tmp_path: Path) -> None:
     (command,) = [each for each in next_commands("1.0") if each.endswith(f" locks/{image}.lock")]
     words = command.replace("dist/", f"{tmp_path}/").split()
-    assert words[0] == ".odf/venv/bin/cyclonedx-py"
-    subprocess.run([Path(sys.executable).parent / "cyclonedx-py", *words[1:]], cwd=ROOT, check=True)
+    assert words[0] == ".odf/sbom/bin/cyclonedx-py"
+    subprocess.run([sbom_tools / "bin/cyclonedx-py", *words[1:]], cwd=ROOT, check=True)
     bill = json.loads((tmp_path / f"odfabric-{image}-1.0.cdx.json").read_text())
     lock = (ROOT / f"locks/{image}.lock").read_text()
     assert {(each["name"], each["version"]) for each in bill["components"]} == set(
