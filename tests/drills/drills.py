@@ -25,8 +25,8 @@ from odfabric.model.metadata import AddData, ExecuteTransform
 from odfabric.usecases.read_tail import ReadTail
 from odfabric.usecases.verify_dataset import VerifyOptions
 from odfabric.wiring import Node
+from odfabric.wiring.database_place import database_place
 from odfabric.wiring.keys import node_sealing
-from odfabric.wiring.stores import database_place
 from tests.drills import scenario
 from tests.drills.people import check_people, lives, people_of
 from tests.drills.places import InFolder, Place, Places

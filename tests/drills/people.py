@@ -32,7 +32,7 @@ from odfabric.testing.conformance.people import (
     user,
 )
 from odfabric.wiring import Node
-from odfabric.wiring.stores import database_place
+from odfabric.wiring.database_place import database_place
 from tests.support.people import in_database
 
 BY_NAME = {kind.value: kind for kind in AuditKind}

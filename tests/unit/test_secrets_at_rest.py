@@ -34,8 +34,8 @@ from odfabric.testing.conformance.together import outcomes_of_processes
 from odfabric.usecases.push_data import PushData
 from odfabric.usecases.rotate_key import RotatedKey
 from odfabric.wiring import Node, open_node, prepare_workspace, rotate_node_key
+from odfabric.wiring.database_place import database_place
 from odfabric.wiring.keys import node_sealing
-from odfabric.wiring.stores import database_place
 from tests.support.quick_processes import quick_processes
 from tests.usecases.manifests import ROOT
 

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from odfabric.wiring.database_place import is_workspace as is_workspace
     from odfabric.wiring.embedded import CRASH_POINTS as CRASH_POINTS
     from odfabric.wiring.embedded import engine_launcher as engine_launcher
     from odfabric.wiring.embedded import open_engine as open_engine
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from odfabric.wiring.keys import rotate_node_key as rotate_node_key
     from odfabric.wiring.node import Node as Node
     from odfabric.wiring.node_ports import NodePorts as NodePorts
-    from odfabric.wiring.stores import is_workspace as is_workspace
 
 _PLACES = {
     "CRASH_POINTS": "embedded",
@@ -29,7 +29,7 @@ _PLACES = {
     "rotate_node_key": "keys",
     "Node": "node",
     "NodePorts": "node_ports",
-    "is_workspace": "stores",
+    "is_workspace": "database_place",
 }
 
 

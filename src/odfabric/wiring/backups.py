@@ -14,8 +14,9 @@ from odfabric.errors import InvalidRequest, NotFound, Place
 from odfabric.ports.object_store import ObjectStore
 from odfabric.settings import Settings
 from odfabric.usecases.backup import Backup, BackupPorts, Listener, back_up, backups, restore
+from odfabric.wiring.database_place import database_place, is_workspace
 from odfabric.wiring.identity import private_files, put_private_files
-from odfabric.wiring.stores import database_place, is_workspace, open_bucket, open_stores, unshared_locks
+from odfabric.wiring.stores import open_bucket, open_stores, unshared_locks
 
 
 def make_backup(settings: Settings, place: str, *, listener: Listener) -> Backup:

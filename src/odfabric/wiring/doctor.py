@@ -33,11 +33,12 @@ from odfabric.usecases.doctor.process_checks import engine_checks, versions_chec
 from odfabric.usecases.doctor.sealing_check import sealing_check
 from odfabric.usecases.doctor.server_checks import database_checks, objects_check, redis_check
 from odfabric.usecases.doctor.workspace_checks import RoomLimits, workspace_checks
+from odfabric.wiring.database_place import DATABASE_FILE, database_place
 from odfabric.wiring.embedded import engine_known, own_engine
 from odfabric.wiring.identity import KEY_FILE, TOKEN_FILE
 from odfabric.wiring.keys import node_sealing
 from odfabric.wiring.overview import places
-from odfabric.wiring.stores import DATABASE_FILE, LOCKS_FOLDER, database_place, open_bucket
+from odfabric.wiring.stores import LOCKS_FOLDER, open_bucket
 
 T = TypeVar("T")
 

@@ -67,6 +67,7 @@ from odfabric.settings import Settings
 from odfabric.telemetry import next_traceparent
 from odfabric.usecases.people.first_start import make_first_accounts
 from odfabric.usecases.poll_source import PollingPorts
+from odfabric.wiring.database_place import database_place
 from odfabric.wiring.engine_on_demand import EngineOnDemand
 from odfabric.wiring.engines import open_engines
 from odfabric.wiring.identity import account_id, system_account_id, token
@@ -86,7 +87,7 @@ from odfabric.wiring.overview import places
 from odfabric.wiring.remotes import RemotesByScheme
 from odfabric.wiring.shared_heads import with_heads_in_objects
 from odfabric.wiring.sign_in import open_identity_providers, open_passwords, open_rate_limits
-from odfabric.wiring.stores import Stores, check_objects, database_place, open_stores
+from odfabric.wiring.stores import Stores, check_objects, open_stores
 from odfabric.wiring.timings import TimedEngine, Timings
 
 CRASH_POINTS: Mapping[str, str] = {**CRASH_POINT_TEXTS, **ENGINE_CRASH_POINTS}

@@ -39,8 +39,9 @@ from odfabric.usecases.index_state import IndexWork, bring_forward, enqueue_inde
 from odfabric.usecases.inspect_index import IndexReport, VerifiedIndex, inspect_index, verify_index
 from odfabric.usecases.job_run import LeasedRun
 from odfabric.usecases.repository import Repository
+from odfabric.wiring.database_place import is_workspace
 from odfabric.wiring.identity import own_part
-from odfabric.wiring.stores import bucket_and_prefix, database_server, is_workspace, s3_keys
+from odfabric.wiring.stores import bucket_and_prefix, database_server, s3_keys
 
 VERSIONS_FILE = "persist.sqlite3"
 BLOBS_FOLDER = "persist"

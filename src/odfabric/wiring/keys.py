@@ -25,9 +25,9 @@ from odfabric.ports.commit_intents import CommitIntents
 from odfabric.ports.sealing import KeyRotation, SealedStore, Sealing
 from odfabric.settings import Settings
 from odfabric.usecases.rotate_key import Listener, RotatedKey, has_plain, rotate_key, seal_plain
+from odfabric.wiring.database_place import database_place
 from odfabric.wiring.identity import KEY_FILE
 from odfabric.wiring.node_ports import NodePorts
-from odfabric.wiring.stores import database_place
 
 _log = logging.getLogger(__name__)
 

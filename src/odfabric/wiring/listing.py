@@ -14,7 +14,7 @@ from odfabric.model.commit import CatalogEntry, Head
 from odfabric.model.identity import DatasetId
 from odfabric.ports.catalog import Catalog
 from odfabric.settings import Settings
-from odfabric.wiring.stores import database_place
+from odfabric.wiring.database_place import database_place
 
 
 def list_datasets(settings: Settings) -> Iterator[tuple[CatalogEntry, Head]]:

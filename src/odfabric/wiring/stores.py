@@ -21,12 +21,12 @@ from odfabric.adapters.sql.database import Database
 from odfabric.adapters.sql.locks import SqlLocks
 from odfabric.ports.object_store import ObjectStore
 from odfabric.settings import Settings
+from odfabric.wiring.database_place import database_place
 
 if TYPE_CHECKING:
     from odfabric.adapters.s3.client import S3Access
     from odfabric.adapters.s3.object_store import Exclusive, S3ObjectStore
 
-DATABASE_FILE = "odf.sqlite3"
 OBJECTS_FOLDER = "objects"
 LOCKS_FOLDER = "locks"
 CACHE_FOLDER = "cache"
@@ -44,16 +44,6 @@ class Stores:
     objects: ObjectStore
     stored: ObjectStore | None = None
     folder: FolderObjectStore | None = None
-
-
-def database_place(settings: Settings) -> str | Path:
-    """URL of the database that was named, else the file of the workspace."""
-    return settings.database_url or settings.workspace.absolute() / DATABASE_FILE
-
-
-def is_workspace(settings: Settings) -> bool:
-    """Whether `odf init` (or a start of the node) has been here; a database elsewhere needs no workspace."""
-    return settings.database_url is not None or (settings.workspace / DATABASE_FILE).is_file()
 
 
 def open_stores(settings: Settings, closing: ExitStack, *, private_folders: Sequence[Path]) -> Stores:
