@@ -50,6 +50,14 @@ EVERY_DAY = frozenset(
 )
 """Files of these folders that run every day all the same."""
 
+TESTS_IN_TURN = {
+    **dict.fromkeys(("services/api/test_matrix.py", "services/api/test_hiding.py"), 3),
+    **dict.fromkeys(
+        ("conformance/test_storage.py", "conformance/test_people.py", "conformance/test_object_store.py"), 3
+    ),
+}
+"""Files of which one in so many tests runs by day: the same question of each route and role, or the same contract of each adapter."""
+
 LONG_TABLE = 12
 """Cases of one test of the engine from which on they take turns, too: each starts queries of its own, a second or more."""
 
@@ -82,6 +90,9 @@ def _for_another_day(items: list[pytest.Item]) -> set[pytest.Item]:
         rotating = [item for item in items if _place(item).startswith(folder) and _place(item) not in EVERY_DAY]
         todays_files = set(todays(sorted({_place(item) for item in rotating}), parts=parts))
         waiting |= {item for item in rotating if _place(item) not in todays_files}
+    for place, parts in TESTS_IN_TURN.items():
+        cases = [item for item in items if _place(item) == place]
+        waiting |= set(cases) - set(todays(cases, parts=parts))
     tables: dict[str, list[pytest.Item]] = {}
     for item in items:
         if _place(item).startswith("services/engine/") and item not in waiting:

@@ -49,6 +49,7 @@ def test_every_test_of_every_file_has_its_day(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(turns, "NIGHTLY", False)
     places = ["services/engine/test_query.py", *(f"services/engine/test_{name}.py" for name in "abcdefghi")]
     known = {*cases("persist/test_x.py", 3), *cases("unit/formats/test_y.py", 30)}
+    known |= cases("services/api/test_matrix.py", 10)
     known |= {item for name in "abcd" for item in cases(f"acceptance/test_{name}.py", 2)}
     known |= {item for place in places for count in (5, LONG_TABLE + 8) for item in cases(place, count)}
     seen: list[set[Item]] = []

@@ -20,7 +20,7 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 from odfabric.adapters.sql.chains import SqlChains
 from odfabric.adapters.sql.database import Database
 from odfabric.adapters.sql.deliveries import SqlDeliveries, _due
-from odfabric.adapters.sql.jobs import SqlJobs, _ready
+from odfabric.adapters.sql.jobs import _READY, SqlJobs
 from odfabric.adapters.sql.tables import job_commits, jobs, metadata, outbox
 from odfabric.adapters.sql.upgrade import upgrade
 from odfabric.errors import Corrupt, Determinate, HeadMoved, Indeterminate
@@ -234,7 +234,7 @@ def test_idle_workers_do_not_take_the_write_lock(file: Path, database: Database)
 @pytest.mark.parametrize(
     ("statement", "index"),
     [
-        (_ready(NOW, 1000), "jobs_unfinished_idx"),
+        (_READY[None].looked_at, "jobs_unfinished_idx"),
         (_due(NOW, NOW).limit(8), "deliveries_subscription_id_status_sequence_idx"),
         (select(outbox).where(outbox.c.done_at.is_(None)).order_by(outbox.c.id), "outbox_not_done_idx"),
     ],
@@ -262,7 +262,7 @@ def test_the_tables_can_be_made_on_postgresql() -> None:
 
 def test_leases_skip_what_others_hold_on_postgresql() -> None:
     dialect = postgresql.dialect()
-    ready = str(_ready(NOW, 1000).with_for_update(of=jobs, skip_locked=True).compile(dialect=dialect))
+    ready = str(_READY[None].locked.compile(dialect=dialect))
     assert ready.endswith("FOR UPDATE OF jobs SKIP LOCKED")
 
 
