@@ -371,7 +371,10 @@ class Settings(BaseSettings):
     )
     worker_metrics_port: int | None = Field(
         None,
-        description="Port of 127.0.0.1 on which a worker tells its metrics; the api tells its own at /system/metrics",
+        description="Port on which a worker tells its metrics to everybody who reaches it; the api tells its own at /system/metrics",
+    )
+    worker_metrics_host: str = Field(
+        "127.0.0.1", description="Address of that port; another one only where a network policy says who reaches it"
     )
     worker_lane: Literal["all", "heavy", "light"] = Field(
         "all",

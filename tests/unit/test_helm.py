@@ -270,6 +270,26 @@ def test_a_worker_is_asked_at_the_port_of_its_metrics(objects: list[Object]) -> 
     assert container["readinessProbe"]["exec"]["command"][-1] == command({"containers": [container]})[-1]
 
 
+def test_metrics_of_workers_are_reached_by_those_who_are_named_alone() -> None:
+    monitoring = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
+
+    def seen(changes: dict[str, Any]) -> tuple[list[str], list[Any]]:
+        found = rendered(CHART, changes)
+        (container,) = dict(pods(found))["worker"]["containers"]
+        (policy,) = [
+            each
+            for each in found
+            if each["kind"] == "NetworkPolicy" and each["spec"]["podSelector"]["matchLabels"][COMPONENT] == "worker"
+        ]
+        hosts = [each["value"] for each in container["env"] if each["name"] == "ODF_WORKER_METRICS_HOST"]
+        return hosts, policy["spec"]["ingress"]
+
+    assert seen({}) == ([], [])
+    hosts, (rule,) = seen({"metrics.from": [monitoring]})
+    assert (hosts, rule["from"]) == (["0.0.0.0"], [monitoring])
+    assert rule["ports"] == [{"protocol": "TCP", "port": 9464}]
+
+
 def test_lanes_have_workers_of_their_own_where_that_is_wanted() -> None:
     def lanes(changes: dict[str, Any]) -> dict[str, str]:
         return {

@@ -78,7 +78,7 @@ def _work(settings: Settings, options: argparse.Namespace) -> None:
         if options.predecessor_pid is not None:
             node.give_back_jobs(f"{_name(options.predecessor_pid)}/")
         if settings.worker_metrics_port is not None:
-            start_http_server(settings.worker_metrics_port, addr="127.0.0.1", registry=node.registry)
+            start_http_server(settings.worker_metrics_port, addr=settings.worker_metrics_host, registry=node.registry)
         runner = _runner(node)
         runner.start()
         if options.ready_file:
