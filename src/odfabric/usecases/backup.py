@@ -39,7 +39,9 @@ from odfabric.usecases.staging import STAGING_PREFIX
 
 FORMAT = 1
 MANIFEST_BYTES_MAX = 1 << 20
-_BACKUPS, _OBJECTS, _MANIFEST = "backups/", "objects/", "manifest.json"
+FOLDERS = ("backups", "objects")
+"""What lies at the top of a place; both hold secrets."""
+_BACKUPS, _OBJECTS, _MANIFEST = *(f"{folder}/" for folder in FOLDERS), "manifest.json"
 _COPY_BYTES = 1 << 20
 _NAMED_BY_HASH = (BLOCKS, DATA, CHECKPOINTS)
 _REPLACEABLE = ("refs", "info")

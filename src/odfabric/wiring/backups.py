@@ -13,7 +13,7 @@ from odfabric.adapters.system.clock import SystemClock, SystemEntropy
 from odfabric.errors import InvalidRequest, NotFound, Place
 from odfabric.ports.object_store import ObjectStore
 from odfabric.settings import Settings
-from odfabric.usecases.backup import Backup, BackupPorts, Listener, back_up, backups, restore
+from odfabric.usecases.backup import FOLDERS, Backup, BackupPorts, Listener, back_up, backups, restore
 from odfabric.wiring.database_place import database_place, is_workspace
 from odfabric.wiring.identity import private_files, put_private_files
 from odfabric.wiring.stores import open_bucket, open_stores, unshared_locks
@@ -83,4 +83,8 @@ def _place(settings: Settings, place: str, closing: ExitStack, *, make: bool) ->
     if not make and not folder.is_dir():
         raise NotFound("folder", place)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if make:
+        # The folder may be one that others read; what is in it has the keys of the node.
+        for name in FOLDERS:
+            (folder / name).mkdir(exist_ok=True, mode=0o700)
     return FolderObjectStore(folder)

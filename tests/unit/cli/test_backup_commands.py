@@ -142,6 +142,14 @@ def rows_of_the_first(old: Path, new: Path) -> None:
     (after / "manifest.json").write_text(json.dumps(manifests[1]))
 
 
+def test_a_place_that_others_read_shows_them_nothing(odf: Command) -> None:
+    place = odf.folder / "shared"
+    place.mkdir(mode=0o755)
+    odf("node", "backup", str(place))
+    assert place.stat().st_mode & 0o777 == 0o755
+    assert {path.name: path.stat().st_mode & 0o077 for path in place.iterdir()} == {"backups": 0, "objects": 0}
+
+
 def test_a_damaged_object_is_left_out_and_named(odf: Command) -> None:
     (data,) = (odf.folder / "node" / "objects").glob("*/data/*")
     damaged = bytearray(data.read_bytes())
