@@ -51,10 +51,12 @@ EVERY_DAY = frozenset(
 """Files of these folders that run every day all the same."""
 
 TESTS_IN_TURN = {
-    **dict.fromkeys(("services/api/test_matrix.py", "services/api/test_hiding.py"), 3),
-    **dict.fromkeys(
-        ("conformance/test_storage.py", "conformance/test_people.py", "conformance/test_object_store.py"), 3
-    ),
+    f"{place}.py": 3
+    for place in (
+        *("conformance/test_object_store", "conformance/test_people", "conformance/test_sharing_nodes"),
+        *("conformance/test_storage", "services/api/test_changes_of_rights", "services/api/test_hiding"),
+        *("services/api/test_matrix", "services/api/test_people_commands"),
+    )
 }
 """Files of which one in so many tests runs by day: the same question of each route and role, or the same contract of each adapter."""
 

@@ -38,7 +38,7 @@ def test_every_listed_point_is_drilled() -> None:
     assert own | shared == set(CRASH_POINTS)
 
 
-TURNS = 3
+TURNS = 5
 """A drill takes seconds: a process is started, dies, and another goes on."""
 
 
@@ -47,7 +47,7 @@ def point_of(drill: Drill) -> tuple[str, str]:
 
 
 def in_turn(drills: list[Drill], day: int) -> list[Drill]:
-    """Those of a third of the points; all points come round."""
+    """Those of a fifth of the points; all points come round."""
     points = sorted({point_of(drill) for drill in drills})
     return [drill for drill in drills if points.index(point_of(drill)) % TURNS == day % TURNS]
 
