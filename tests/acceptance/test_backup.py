@@ -71,7 +71,7 @@ def push_and_follow(node: NodeProcess, subscriber: Subscriber, *, minute: int) -
     node.push("readings", [reading(minute, value=20)])
     wait_until(
         lambda: (
-            any(data["newHead"] == node.head("readings.warm") for data in subscriber.taken.values())
+            any(data["newHead"] == node.head("readings.warm") for data in [*subscriber.taken.values()])
             and len(node.tail("readings.warm")) == minute + 1
         ),
         deadline_s=60,
