@@ -10,6 +10,7 @@ days is disabled, and its deliveries stay pending. Not here: the schedule of att
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from odfabric.domain.access import Action, Subject
@@ -17,7 +18,7 @@ from odfabric.domain.delivery import Delivered, GiveUp, RetryAt, fails_too_long,
 from odfabric.errors import AccountSuspended, Corrupt, External, InvalidBlock, LimitExceeded, NotFound
 from odfabric.formats.cloud_event import withheld_event
 from odfabric.formats.reference_webhook import HEAD_MOVED
-from odfabric.formats.trace_context import SPAN_BYTES, trace_of
+from odfabric.formats.trace_context import TraceContext
 from odfabric.model.audit import THE_NODE, AuditEntry, AuditKind
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.instant import Instant
@@ -52,7 +53,7 @@ DELIVERY_LEASE_MS = 60_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryPorts:
-    """What a delivery needs."""
+    """What a delivery needs; `trace` gives the trace of the attempt that is made now, None if it has none."""
 
     access: Access
     repository: Repository
@@ -64,6 +65,7 @@ class DeliveryPorts:
     sender: WebhookSender
     clock: Clock
     entropy: Entropy
+    trace: Callable[[], TraceContext | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +147,7 @@ def _attempt(
         signature=ports.signature,
         sender=ports.sender,
         clock=ports.clock,
-        trace=trace_of(delivery.id, ports.entropy.random_bytes(SPAN_BYTES)),
+        trace=ports.trace(),
     )
 
 

@@ -25,6 +25,7 @@ from odfabric.model.subscription import (
 )
 from odfabric.ports.signals import Topic
 from odfabric.settings import Settings
+from odfabric.telemetry import present_trace
 from odfabric.usecases.access import Access
 from odfabric.usecases.change_subscription import OwnSubscription, Replay
 from odfabric.usecases.deliver import DELIVERY_LEASE_MS, DeliveryPorts, DeliveryRules, deliver
@@ -231,6 +232,7 @@ class SubscriptionVerbs:
             sender=self.ports.webhooks,
             clock=self.ports.clock,
             entropy=self.ports.entropy,
+            trace=present_trace,
         )
 
 

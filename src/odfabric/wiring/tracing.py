@@ -34,7 +34,7 @@ def tracing(settings: Settings, process: str) -> Iterator[None]:
 
 
 def traced_delivery(delivery: Delivery, attempt: Callable[[], bool]) -> bool:
-    """Make one attempt at a webhook, in the trace that all attempts at it have; whether it was delivered."""
+    """Make one attempt at a webhook, in the trace that all attempts at it have and its receiver is sent; whether it was delivered."""
     own, began_ns = trace_of(delivery.id, secrets.token_bytes(SPAN_BYTES)), time.time_ns()
     own = replace(own, is_sampled=is_recorded(own.trace_id))
     block = str(delivery.new_head) if delivery.new_head is not None else None

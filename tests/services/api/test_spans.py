@@ -11,6 +11,8 @@ import httpx
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from odfabric.formats.references import parse_dataset_alias
+from odfabric.formats.trace_context import parse_traceparent
 from odfabric.model.span import FinishedSpan, SpanKind
 from odfabric.settings import Settings
 from odfabric.telemetry import record_spans, span
@@ -28,9 +30,14 @@ SECRET_ROWS = b'{"event_time": "2026-01-01T00:00:00Z", "city": "Atlantis", "valu
 
 
 @pytest.fixture
-def node(tmp_path: Path) -> Node:
+def memory(tmp_path: Path) -> MemoryNode:
     memory = MemoryNode(tmp_path)
     memory.add(ROOT)
+    return memory
+
+
+@pytest.fixture
+def node(memory: MemoryNode, tmp_path: Path) -> Node:
     node = Node(memory.node.ports, Settings(workspace=tmp_path, push_wait_s_max=0.0))
     node.ports = replace(node.ports, engine=TimedEngine(node.ports.engine, node.timings))
     return Node(node.ports, node.settings, timings=node.timings)
@@ -68,6 +75,23 @@ def test_a_push_is_one_trace_from_the_request_to_the_engine(node: Node, client: 
     assert request.attributes["http.response.status_code"] == 202
     assert job.attributes.keys() == {"odf.job", "odf.dataset"}
     assert not any(each.error for each in spans)
+
+
+def test_a_receiver_of_a_webhook_goes_on_with_the_span_of_its_attempt(node: Node, memory: MemoryNode) -> None:
+    node.relay_outbox()
+    node.subscribe(node.resolve(parse_dataset_alias("local/readings")), url="https://example.org/hook", secret=None)
+    with serving(node) as served, served.client() as client:
+        push(client)
+    run_jobs(node)
+    node.relay_outbox()
+    spans: list[FinishedSpan] = []
+    with record_spans(spans.append):
+        for delivery in node.due_deliveries("w", limit=10):
+            node.deliver(delivery)
+    (attempt,) = [each for each in spans if each.name == "webhook"]
+    (sent,) = [parse_traceparent(one.headers["traceparent"]) for one in memory.webhooks.received]
+    assert sent is not None
+    assert (sent.trace_id, sent.span_id, sent.is_sampled) == (attempt.trace_id, attempt.span_id, True)
 
 
 @pytest.mark.parametrize(("share", "count"), [(0.0, 0), (1.0, 1)])

@@ -57,7 +57,7 @@ class MemoryProbe(Generic[S]):
 
 
 class InlineBounded:
-    """A Bounded that does one work after the other. Of works that it is told of it says that they hang."""
+    """A Bounded that runs one work after the other; those in `hanging` are not run and count as timed out."""
 
     def __init__(self, hanging: Sequence[Callable[[], object]] = ()) -> None:
         self._hanging = hanging

@@ -47,7 +47,7 @@ class SqlDatabaseCopy:
             return True
         with self._opened() as database, database.read() as connection:
             found = _reflected(connection)
-            return not any(connection.execute(select(table).limit(1)).first() for table in found)
+            return not _has_rows(connection, found)
 
     def load(self, revision: str, tables: Iterable[tuple[str, Iterable[Row]]], sequences: Mapping[str, int]) -> None:
         """See the port."""
@@ -60,7 +60,7 @@ class SqlDatabaseCopy:
         with self._opened() as database, database.write() as connection:
             _without_time_limit(connection)
             found = {table.name: table for table in _reflected(connection)}
-            if any(connection.execute(select(table).limit(1)).first() for table in found.values()):
+            if _has_rows(connection, found.values()):
                 raise AlreadyExists("the database has rows", hint="restore into an empty one")
             for name, rows in tables:
                 _insert(connection, found[name], rows)
@@ -117,6 +117,10 @@ def _reflected(connection: Connection) -> list[Table]:
     found = MetaData()
     found.reflect(connection, only=wanted, resolve_fks=False)
     return [table for table in found.sorted_tables if table.name in wanted]
+
+
+def _has_rows(connection: Connection, tables: Iterable[Table]) -> bool:
+    return any(connection.execute(select(table).limit(1)).first() for table in tables)
 
 
 def _insert(connection: Connection, table: Table, rows: Iterable[Row]) -> None:
