@@ -410,6 +410,7 @@ def _make_and_delete(node: Node, receiver: str) -> None:
     node.webhooks.pause(doomed, subscription.id, by=node.operator)
     node.webhooks.rotate_secret(doomed, subscription.id, by=node.operator, overlap_s=0)
     node.webhooks.drop_old_secrets()
+    node.webhooks.forget_signing_keys()
     changes.note_test(subscription.id, proven=True)
     node.webhooks.replay(doomed, subscription.id, Replay(failed=True), by=node.operator)
     node.webhooks.resume(doomed, subscription.id, by=node.operator)
