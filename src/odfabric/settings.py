@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, StringConstraints, ValidationError, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
+from pydantic_settings import SettingsConfigDict, SettingsError
 
 from odfabric.errors import InvalidRequest, Place
+from odfabric.ingest_settings import IngestSettings
 
 MIB = 1024 * 1024
 GIB = 1024 * MIB
@@ -52,7 +53,7 @@ class OidcProviderSettings(BaseModel):
     algorithms: Annotated[tuple[IdTokenAlgorithm, ...], Field(min_length=1)] = ("RS256", "PS256", "ES256", "Ed25519")
 
 
-class Settings(BaseSettings):
+class Settings(IngestSettings):
     """Everything that can be set. Field descriptions are the documentation."""
 
     model_config = SettingsConfigDict(env_prefix="ODF_", extra="ignore", frozen=True)
@@ -274,39 +275,6 @@ class Settings(BaseSettings):
         ge=0,
         description="Names of slices and checkpoints kept in memory for peers that ask for them; of more, chains are read again",
     )
-
-    # ingest
-    push_inline_bytes_max: int = Field(64 * 1024, description="Largest body of a push that is kept in the job table")
-    pushes_queued_per_dataset_max: int = Field(
-        10_000, ge=1, description="Pushes to one dataset that wait for their commit; more get 429 with Retry-After"
-    )
-    pushes_queued_per_account_max: int = Field(100_000, ge=1, description="The same of one account")
-    push_group_jobs_max: int = Field(1000, description="Most pushes that are committed together; 1 = each by itself")
-    push_group_bytes_max: int = Field(32 * MIB, description="Most bytes of their bodies")
-    staged_lifetime_s: float = Field(24 * 3600.0, description="Age at which a staged upload without a job is collected")
-    uploads_per_account_max: int = Field(
-        20,
-        ge=1,
-        description="Last files of one account that are kept until a dataset is made of them; older ones are removed",
-    )
-    judged_columns_max: int = Field(500, ge=1, description="Most columns of a file that the wizard judges")
-    judged_line_characters_max: int = Field(
-        16 * MIB, ge=1, description="Longest line or value of such a file, in characters"
-    )
-    source_bytes_max: int = Field(64 * GIB, description="Largest file that a polling source fetches")
-    column_name_bytes_max: int = Field(
-        1024, ge=1, description="Longest name of a column of a new dataset, in UTF-8; existing datasets keep theirs"
-    )
-    unpacked_bytes_max: int = Field(10 * GIB, description="Largest unpacked size of an archive entry")
-    unpack_ratio_max: int = Field(1000, description="Largest ratio of unpacked to packed size")
-    archive_entries_max: int = Field(10_000, description="Most entries of an archive")
-    poll_files_max: int = Field(10_000, description="Files that one pull ingests, and that one glob may match")
-
-    poll_entries_max: int = Field(1_000_000, description="Names that one glob looks at")
-    leftover_lifetime_s: float = Field(
-        3600.0, description="Age at which an unfinished write of a dead process is removed"
-    )
-    leftover_entries_max: int = Field(1_000_000, description="Names that one search for leftovers looks at")
 
     # transforms
     transform_rows_max: int = Field(

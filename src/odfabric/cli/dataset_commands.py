@@ -212,7 +212,7 @@ def ingest(
                 )
                 results.append(backend.push(ref, push))
             if not output.as_json:
-                output.result(None, f"{file}: {_new_rows(results[-1])}{_renamed_columns(results[-1])}")
+                output.result(None, f"{file}: {_said_of(results[-1])}")
     if output.as_json:
         output.document(results[0] if len(results) == 1 else results)
 
@@ -352,7 +352,23 @@ def rename(
 
 
 def _said_of(result: Mapping[str, object]) -> str:
-    return _new_rows(result) + _dropped_rows(result) + _renamed_columns(result)
+    rows = _changes(result) if "changes" in result else _new_rows(result)
+    return rows + _dropped_rows(result) + _renamed_columns(result) + _undeclared_fields(result)
+
+
+def _changes(result: Mapping[str, Any]) -> str:
+    """E.g. "3 rows added, 1 corrected, 5 unchanged"."""
+    words = {"added": "added", "corrected": "corrected", "retracted": "retracted", "unchanged": "unchanged"}
+    words["knownKeys"] = "left out, for their keys are known"
+    counts = [(result["changes"].get(name, 0), word) for name, word in words.items()]
+    (first, word), *others = [(count, word) for count, word in counts if count] or counts[:1]
+    return ", ".join([f"{_counted(first, 'row')} {word}", *(f"{count} {word}" for count, word in others)])
+
+
+def _undeclared_fields(result: Mapping[str, Any]) -> str:
+    listed = result.get("undeclaredFields", ())
+    named = ", ".join(f"`{one['name']}` ({_counted(one['rows'], 'row')})" for one in listed)
+    return f"; not stored, for no column is declared for it: {named}" if named else ""
 
 
 def _renamed_columns(result: Mapping[str, object]) -> str:

@@ -7,7 +7,8 @@ go on from (RFC-014). Not here: reading and merging rows (the engine), fetching 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from odfabric.domain.chain.state import ChainState
 from odfabric.domain.idempotency import IdempotencyEntry, as_extra, sealed_attributes, sealed_state
@@ -87,11 +88,12 @@ def plan_add_data(
     source_name: str = DEFAULT_SOURCE_NAME,
     idempotency: Sequence[IdempotencyEntry] = (),
     renamed: Sequence[RenamedColumn] = (),
+    attributes: Mapping[str, object] = MappingProxyType({}),
 ) -> list[MetadataEvent]:
     """Events of a finished ingest, oldest first; none if there is nothing new.
 
     `data_schema` is that of the result (None if there was nothing to read), `source_state` where the source has got to (None
-    repeats the last). With `idempotency` there always is an AddData, even if no rows came: the keys must be in the chain.
+    repeats the last). `attributes` are those that the block has besides. With `idempotency` there always is an AddData, even if no rows came: the keys must be in the chain.
     Raises IncompatibleSchema if the result does not fit the dataset.
     """
     events = schema_events(state, data_schema)
@@ -106,7 +108,7 @@ def plan_add_data(
         new_checkpoint=checkpoint,
         new_watermark=ingest_watermark(state.watermark, max_event_time=max_event_time, explicit=explicit_watermark),
         new_source_state=source_state or state.source_state,
-        extra=as_extra({**sealed_attributes(idempotency), **renamed_attributes(renamed)}),
+        extra=as_extra({**sealed_attributes(idempotency), **renamed_attributes(renamed), **attributes}),
     )
     advances = (
         new_data is not None

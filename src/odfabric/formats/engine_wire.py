@@ -54,11 +54,13 @@ from odfabric.model.engine import (
     QueryRequest,
     QueryResult,
     RenamedColumn,
+    RowChanges,
     SliceFile,
     TransformRequest,
     TransformRequestInput,
     TransformResult,
     TransformStep,
+    UndeclaredField,
     ValidateRequest,
 )
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
@@ -244,6 +246,14 @@ def ingest_result_to_wire(result: IngestResult) -> pb.IngestSuccess:
         data_schema_json=optional_schema(result.data_schema),
         max_event_time=_optional(result.max_event_time, _instant_to_wire),
         renamed=[pb.RenamedColumn(name=one.name, stored_as=one.stored_as) for one in result.renamed],
+        changes=pb.RowChanges(
+            added=result.changes.added,
+            corrected=result.changes.corrected,
+            retracted=result.changes.retracted,
+            unchanged=result.changes.unchanged,
+            known_keys=result.changes.known_keys,
+        ),
+        undeclared=[pb.UndeclaredField(name=one.name, rows=one.rows) for one in result.undeclared],
     )
 
 
@@ -254,6 +264,14 @@ def ingest_result_from_wire(message: pb.IngestSuccess) -> IngestResult:
         data_schema=optional_schema_of(message),
         max_event_time=_instant_from_wire(message.max_event_time) if message.HasField("max_event_time") else None,
         renamed=tuple(RenamedColumn(name=one.name, stored_as=one.stored_as) for one in message.renamed),
+        changes=RowChanges(
+            added=message.changes.added,
+            corrected=message.changes.corrected,
+            retracted=message.changes.retracted,
+            unchanged=message.changes.unchanged if message.changes.HasField("unchanged") else None,
+            known_keys=message.changes.known_keys if message.changes.HasField("known_keys") else None,
+        ),
+        undeclared=tuple(UndeclaredField(name=one.name, rows=one.rows) for one in message.undeclared),
     )
 
 

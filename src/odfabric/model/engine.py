@@ -99,19 +99,50 @@ class RenamedColumn:
     stored_as: str
 
 
+UNDECLARED_LISTED_MAX = 20
+"""Most fields without a column of which an ingest says the names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndeclaredField:
+    """A field of the input that no column is declared for, and how many rows have it."""
+
+    name: str
+    rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowChanges:
+    """What became of the rows of an ingest.
+
+    `added`, `corrected` and `retracted` count rows of the dataset: a corrected row is two records. `unchanged` counts rows of the input
+    that changed nothing: the dataset has them already, or a later row of the input has their key. `known_keys` counts those that a ledger
+    left out, whatever else they say, since a row of their key was there before. Both are None if nobody counted them.
+    """
+
+    added: int = 0
+    corrected: int = 0
+    retracted: int = 0
+    unchanged: int | None = 0
+    known_keys: int | None = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestResult:
     """Outcome of an ingest.
 
     `offsets` is None if no rows came out. `data_schema` is the schema of the result with explicit defaults and without
     encodings, None if there was no frame at all (empty input without a read schema). `max_event_time` of the new rows.
-    `renamed` are columns that are stored under another name than they came with.
+    `renamed` are columns that are stored under another name than they came with. `undeclared` are fields of the input that were not read,
+    those of most rows first, at most `UNDECLARED_LISTED_MAX`.
     """
 
     offsets: OffsetRange | None
     data_schema: DataSchema | None
     max_event_time: Instant | None
     renamed: tuple[RenamedColumn, ...] = ()
+    changes: RowChanges = RowChanges()
+    undeclared: tuple[UndeclaredField, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from odfabric.domain.chain.walk import walk
 from odfabric.domain.renamed_columns import renamed_columns
-from odfabric.model.engine import RenamedColumn
+from odfabric.domain.row_changes import added_up, changes_value, row_changes, undeclared_fields, undeclared_value
+from odfabric.model.engine import UNDECLARED_LISTED_MAX, IngestResult, RenamedColumn, RowChanges, UndeclaredField
 from odfabric.model.metadata import AddData, DataSlice, ExecuteTransform, MetadataBlock, SetDataSchema
 from odfabric.model.multihash import Multihash
 from odfabric.usecases.commit import Committed
@@ -19,7 +22,8 @@ class CommitResult:
     """`blocks` oldest first, empty if there was nothing new; `start` and `end` are the closed interval of new records.
 
     `late_rows_dropped` is how many rows of the inputs came later than a transform takes them. `renamed` are columns that have been stored
-    under another name, for theirs is that of a system column.
+    under another name, for theirs is that of a system column. `changes` is what became of the rows of an ingest, None for anything else;
+    `undeclared` are fields of the input that no column is declared for.
     """
 
     head: Multihash
@@ -28,6 +32,8 @@ class CommitResult:
     end: int | None = None
     late_rows_dropped: int = 0
     renamed: tuple[RenamedColumn, ...] = ()
+    changes: RowChanges | None = None
+    undeclared: tuple[UndeclaredField, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -35,23 +41,34 @@ class CommitResult:
         return 0 if self.start is None or self.end is None else self.end - self.start + 1
 
     def to_value(self) -> dict[str, object]:
-        """As JSON; of late rows and renamed columns nothing is said where there are none."""
+        """As JSON; of late rows, renamed columns and undeclared fields nothing is said where there are none."""
         late = {"lateRowsDropped": self.late_rows_dropped} if self.late_rows_dropped else {}
         listed = [{"from": one.name, "to": one.stored_as} for one in self.renamed]
         renamed = {"renamedColumns": listed} if listed else {}
+        changes = {"changes": changes_value(self.changes)} if self.changes else {}
+        undeclared = {"undeclaredFields": undeclared_value(self.undeclared)} if self.undeclared else {}
         return {
             "head": str(self.head),
             "blocks": [str(block) for block in self.blocks],
             "offsets": None if self.start is None else {"start": self.start, "end": self.end},
             "rows": self.rows,
             **late,
+            **changes,
             **renamed,
+            **undeclared,
         }
 
 
 def result_of(committed: Committed) -> CommitResult:
     """The result of a head move that was just made."""
     return _result(committed.head, [(block.hash, block.block) for block in committed.blocks])
+
+
+def result_of_nothing(head: Multihash, ingested: IngestResult) -> CommitResult:
+    """The result of an ingest that left the head where it was."""
+    return CommitResult(
+        head=head, renamed=ingested.renamed, changes=ingested.changes, undeclared=_together(ingested.undeclared)
+    )
 
 
 def result_of_block(block_hash: Multihash, *, blocks: StoredBlocks) -> CommitResult:
@@ -84,23 +101,37 @@ def joined(first: CommitResult | None, second: CommitResult) -> CommitResult:
         start=second.start if first.start is None else first.start,
         end=first.end if second.end is None else second.end,
         renamed=tuple(dict.fromkeys(first.renamed + second.renamed)),
+        changes=added_up(first.changes, second.changes) if first.changes and second.changes else None,
+        undeclared=_together(first.undeclared + second.undeclared),
     )
 
 
 def _result(head: Multihash, blocks: Sequence[tuple[Multihash, MetadataBlock]]) -> CommitResult:
     new_data = [_new_data(block) for _, block in blocks]
     slices = [data for data in new_data if data is not None]
+    ingested = [block.event for _, block in blocks if isinstance(block.event, AddData)]
+    changes = [row_changes(event.extra, records=_records(event.new_data)) for event in ingested]
     return CommitResult(
         head=head,
         blocks=tuple(block_hash for block_hash, _ in blocks),
         start=slices[0].offset_interval.start if slices else None,
         end=slices[-1].offset_interval.end if slices else None,
-        renamed=tuple(dict.fromkeys(one for _, block in blocks for one in _renamed(block))),
+        renamed=tuple(dict.fromkeys(one for event in ingested for one in renamed_columns(event.extra))),
+        changes=reduce(added_up, changes) if changes else None,
+        undeclared=_together(tuple(one for event in ingested for one in undeclared_fields(event.extra))),
     )
 
 
-def _renamed(block: MetadataBlock) -> tuple[RenamedColumn, ...]:
-    return renamed_columns(block.event.extra) if isinstance(block.event, AddData) else ()
+def _records(data: DataSlice | None) -> int:
+    return 0 if data is None else data.offset_interval.end - data.offset_interval.start + 1
+
+
+def _together(undeclared: Sequence[UndeclaredField]) -> tuple[UndeclaredField, ...]:
+    """Each field once, with the rows of all its entries."""
+    rows: Counter[str] = Counter()
+    for one in undeclared:
+        rows[one.name] += one.rows
+    return tuple(UndeclaredField(name=name, rows=count) for name, count in rows.most_common(UNDECLARED_LISTED_MAX))
 
 
 def _new_data(block: MetadataBlock) -> DataSlice | None:

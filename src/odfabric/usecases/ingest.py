@@ -14,6 +14,7 @@ from odfabric.domain.chain.slice_rules import slice_rules
 from odfabric.domain.chain.state import ChainState
 from odfabric.domain.idempotency import IdempotencyEntry
 from odfabric.domain.ingest_plan import plan_add_data
+from odfabric.domain.row_changes import change_attributes
 from odfabric.domain.schema_evolution import current_schema
 from odfabric.formats.slice_check import SliceRules
 from odfabric.model.commit import Head, IdempotencyRecord
@@ -69,6 +70,14 @@ class IngestedFiles:
         return slice_rules(state, interval, system_time=self.system_time, data_schema=self.result.data_schema)
 
 
+@dataclass(frozen=True, slots=True)
+class PlannedIngest:
+    """What is to be committed, None if there is nothing new, and what the engine said of the rows."""
+
+    commit: PlannedCommit | None
+    result: IngestResult
+
+
 def plan_ingest(
     dataset: DatasetId,
     base: Head,
@@ -80,8 +89,8 @@ def plan_ingest(
     exchange: Exchange,
     objects: ObjectStore,
     index: StateIndex | None = None,
-) -> PlannedCommit | None:
-    """The blocks that take `given` in on top of `base`; None if there is nothing new. An `index` makes it faster, no more.
+) -> PlannedIngest:
+    """The blocks that take `given` in on top of `base`. An `index` makes it faster, no more.
 
     Raises InvalidData, InvalidQuery, IncompatibleSchema, InvalidBlock for what the user did; Corrupt, Determinate.
     """
@@ -112,13 +121,14 @@ def plan_ingest(
         source_name=given.source_name,
         idempotency=given.idempotency,
         renamed=result.renamed,
+        attributes=change_attributes(result.changes, result.undeclared, merge=given.merge),
     )
     if not events:
-        return None
+        return PlannedIngest(None, result)
     blocks = link_blocks(state, events, system_time=system_time)
     run.confirm()
     records = [IdempotencyRecord(entry.key_hash, entry.body_digest, blocks[-1].hash) for entry in given.idempotency]
-    return PlannedCommit(tuple(blocks), tuple(records))
+    return PlannedIngest(PlannedCommit(tuple(blocks), tuple(records)), result)
 
 
 def ingest_files(

@@ -123,7 +123,7 @@ def poll_source(
                     exchange=exchange,
                     objects=objects,
                     index=index,
-                )
+                ).commit
 
             _check_unchanged(source, fetched, files)
             try:

@@ -24,6 +24,7 @@ from odfabric.formats.multihash import parse_multihash
 from odfabric.formats.physical_hash import physical_hash
 from odfabric.model.audit import Actor
 from odfabric.model.commit import Head
+from odfabric.model.engine import IngestResult
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import Instant
 from odfabric.model.job import Job, JobKind
@@ -34,7 +35,7 @@ from odfabric.ports.jobs import Jobs
 from odfabric.ports.object_store import ObjectStore
 from odfabric.ports.state_index import StateIndex
 from odfabric.usecases.commit import Commits, PlannedCommit
-from odfabric.usecases.commit_result import CommitResult, result_of, result_of_block
+from odfabric.usecases.commit_result import CommitResult, result_of, result_of_block, result_of_nothing
 from odfabric.usecases.ingest import IngestInput, plan_ingest
 from odfabric.usecases.job_actor import actor_of
 from odfabric.usecases.job_run import JobRun
@@ -225,6 +226,7 @@ def _commit(pushes: Sequence[AcceptedPush], run: JobRun, ports: PushPorts) -> Co
     with ports.exchange.session() as folder:
         path = folder / "pushed"
         _write(pushes, path, ports)
+        made: list[IngestResult] = []
 
         def build(base: Head) -> PlannedCommit | None:
             source = push_source(ports.repository.state(first.dataset, base.hash), first.source_name)
@@ -239,7 +241,7 @@ def _commit(pushes: Sequence[AcceptedPush], run: JobRun, ports: PushPorts) -> Co
                 event_time=first.event_time,
                 idempotency=entries,
             )
-            return plan_ingest(
+            planned = plan_ingest(
                 first.dataset,
                 base,
                 given,
@@ -250,6 +252,8 @@ def _commit(pushes: Sequence[AcceptedPush], run: JobRun, ports: PushPorts) -> Co
                 objects=ports.objects,
                 index=ports.index,
             )
+            made.append(planned.result)
+            return planned.commit
 
         committed = ports.commits.commit(
             first.dataset,
@@ -258,7 +262,7 @@ def _commit(pushes: Sequence[AcceptedPush], run: JobRun, ports: PushPorts) -> Co
             job_ids=[push.job_id for push in pushes],
             by=list(dict.fromkeys(push.actor for push in pushes)),
         )
-    return result_of(committed) if committed else CommitResult(head=ports.repository.head(first.dataset).hash)
+    return result_of(committed) if committed else result_of_nothing(ports.repository.head(first.dataset).hash, made[-1])
 
 
 def _write(pushes: Sequence[AcceptedPush], path: Path, ports: PushPorts) -> None:

@@ -31,8 +31,10 @@ from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.failures import as_odf_error, spark_text
 from odfabric_engine_spark.merge.batch_keys import BatchRows, refused_key
 from odfabric_engine_spark.merge.changelog_rows import refused_change
+from odfabric_engine_spark.merge.counted_changes import row_changes
 from odfabric_engine_spark.merge.strategies import merge_rows
 from odfabric_engine_spark.preprocess import EVENT_TIME, Prepared, prepare, reserved_names
+from odfabric_engine_spark.read.dataset_columns import DatasetColumns
 from odfabric_engine_spark.read.input_rows import CELL, InputRows, column, stopped_by
 from odfabric_engine_spark.read.reader import InputFile, read_input
 from odfabric_engine_spark.read.time_formats import whole_millis
@@ -75,7 +77,7 @@ class _Work:
     def run(self, files: tuple[InputFile, ...]) -> IngestResult:
         """All steps. Raises Spark's exceptions as they are."""
         request, call = self.request, self.call
-        self.read = read_input(request.read, files, call)
+        self.read = read_input(request.read, files, call, DatasetColumns.of(request))
         if self.read is None:
             return IngestResult(offsets=None, data_schema=None, max_event_time=None)
         if self.read.bytes < call.settings.compiled_bytes_min:
@@ -128,7 +130,7 @@ def _merge_and_write(request: IngestRequest, prepared: Prepared, call: EngineCal
     if request.data_schema is None:
         _check_names(prepared.rows.schema, request, bytes_max=call.settings.column_name_bytes_max)
     rows = with_event_time(normalised(prepared.rows), request)
-    schema = _slice_schema(rows.schema, request)
+    schema = _slice_schema(_in_order_of_dataset(rows, request), request)
     call.progress("merge")
     history = None if isinstance(request.merge, MergeStrategyAppend) else _history(request, schema, call)
     merged = merge_rows(
@@ -152,7 +154,16 @@ def _merge_and_write(request: IngestRequest, prepared: Prepared, call: EngineCal
         data_schema=arrow_to_data_schema(schema),
         max_event_time=written.max_event_time,
         renamed=prepared.renamed,
+        changes=row_changes(request.merge, written.operations, given=_count(rows, request, call)),
+        undeclared=rows.undeclared,
     )
+
+
+def _count(rows: InputRows, request: IngestRequest, call: EngineCall) -> int | None:
+    """How many rows were given to the merge, None if counting them would take as long as reading them again."""
+    if rows.count is not None or isinstance(request.merge, MergeStrategyAppend):
+        return rows.count
+    return rows.frame.count() if rows.bytes <= call.settings.collected_bytes_max else None
 
 
 def check_input(schema: pa.Schema, request: IngestRequest) -> None:
@@ -202,6 +213,14 @@ def with_event_time(rows: InputRows, request: IngestRequest) -> InputRows:
         kind = known.field(name).type if name in known.names else kind
     frame = rows.frame.withColumn(name, F.lit(None).cast(spark_type(kind, name)))
     return replace(rows, frame=frame, schema=rows.schema.append(pa.field(name, kind)))
+
+
+def _in_order_of_dataset(rows: InputRows, request: IngestRequest) -> pa.Schema:
+    """The columns of rows. Where nobody declared them their order means nothing, and they are put in that of the dataset."""
+    if rows.declared or request.data_schema is None:
+        return rows.schema
+    places = {name: place for place, name in enumerate(item.name for item in request.data_schema.fields)}
+    return pa.schema(sorted(rows.schema, key=lambda item: places.get(item.name, len(places))))
 
 
 def _slice_schema(schema: pa.Schema, request: IngestRequest) -> pa.Schema:

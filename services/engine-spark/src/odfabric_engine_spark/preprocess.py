@@ -106,7 +106,15 @@ def _by_sql(rows: InputRows, transform: TransformSql, call: EngineCall) -> Prepa
     frame = result.withColumn(ROW, F.monotonically_increasing_id())
     at_hand = rows.bytes <= call.settings.collected_bytes_max
     explain = partial(_failed_row, rows, transform, call, row_wise=ordered) if at_hand else None
-    computed = InputRows(frame=frame, schema=schema, declared=True, bytes=rows.bytes, locate=_nowhere, explain=explain)
+    computed = InputRows(
+        frame=frame,
+        schema=schema,
+        declared=True,
+        bytes=rows.bytes,
+        locate=_nowhere,
+        explain=explain,
+        undeclared=rows.undeclared,
+    )
     return Prepared(computed, ties, ordered=ordered)
 
 

@@ -8,7 +8,8 @@ sure of. Source: specification facts, "Data slices".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,10 +55,11 @@ class SliceShape:
 
 @dataclass(frozen=True, slots=True)
 class WrittenSlice:
-    """What a slice file holds: `offsets` None if it has no rows, the greatest event time if there is one."""
+    """What a slice file holds: `offsets` None if it has no rows, the greatest event time if there is one, how many records of each kind."""
 
     offsets: OffsetRange | None
     max_event_time: Instant | None
+    operations: Mapping[int, int]
 
 
 def write_slice(
@@ -107,6 +109,7 @@ def write_batches(
     """Writes batches of sorted rows with the columns `shape.given`. Raises as `write_slice`, InvalidData for bytes that are no text."""
     nulls = NullCounts(shape.schema)
     event_times = _Maximum()
+    operations: Counter[int] = Counter()
     with SliceWriter(output, shape.schema) as writer:
         for batch in batches:
             call.progress("write", writer.rows)
@@ -116,9 +119,11 @@ def write_batches(
             if not nulls.found:
                 writer.write(complete)
             event_times.add(complete.column(shape.vocabulary.event_time))
+            for counted in pc.value_counts(complete.column(shape.vocabulary.operation_type)):
+                operations[counted["values"].as_py()] += counted["counts"].as_py()
         nulls.refuse(lambda _, index: Place(field=shape.schema.names[index]))
     end = shape.next_offset + writer.rows
-    return WrittenSlice(OffsetRange(shape.next_offset, end) if writer.rows else None, event_times.instant)
+    return WrittenSlice(OffsetRange(shape.next_offset, end) if writer.rows else None, event_times.instant, operations)
 
 
 def _hidden(frame: DataFrame, shape: SliceShape) -> list[Column]:

@@ -33,6 +33,7 @@ from odfabric.model.engine import (
     QueryProblem,
     QueryRequest,
     QueryResult,
+    RowChanges,
     SliceFile,
     TransformRequest,
     TransformRequestInput,
@@ -87,6 +88,7 @@ class MemoryEngine:
             offsets=offsets if fresh else None,
             data_schema=arrow_to_data_schema(schema),
             max_event_time=max(times, default=None),
+            changes=RowChanges(added=len(fresh), known_keys=len(rows) - len(fresh)),
         )
 
     def execute_transform(self, request: TransformRequest, *, progress: ProgressListener) -> TransformResult:

@@ -144,17 +144,43 @@ class RenamedColumn(_message.Message):
     stored_as: str
     def __init__(self, name: _Optional[str] = ..., stored_as: _Optional[str] = ...) -> None: ...
 
+class UndeclaredField(_message.Message):
+    __slots__ = ("name", "rows")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    rows: int
+    def __init__(self, name: _Optional[str] = ..., rows: _Optional[int] = ...) -> None: ...
+
+class RowChanges(_message.Message):
+    __slots__ = ("added", "corrected", "retracted", "unchanged", "known_keys")
+    ADDED_FIELD_NUMBER: _ClassVar[int]
+    CORRECTED_FIELD_NUMBER: _ClassVar[int]
+    RETRACTED_FIELD_NUMBER: _ClassVar[int]
+    UNCHANGED_FIELD_NUMBER: _ClassVar[int]
+    KNOWN_KEYS_FIELD_NUMBER: _ClassVar[int]
+    added: int
+    corrected: int
+    retracted: int
+    unchanged: int
+    known_keys: int
+    def __init__(self, added: _Optional[int] = ..., corrected: _Optional[int] = ..., retracted: _Optional[int] = ..., unchanged: _Optional[int] = ..., known_keys: _Optional[int] = ...) -> None: ...
+
 class IngestSuccess(_message.Message):
-    __slots__ = ("offsets", "data_schema_json", "max_event_time", "renamed")
+    __slots__ = ("offsets", "data_schema_json", "max_event_time", "renamed", "changes", "undeclared")
     OFFSETS_FIELD_NUMBER: _ClassVar[int]
     DATA_SCHEMA_JSON_FIELD_NUMBER: _ClassVar[int]
     MAX_EVENT_TIME_FIELD_NUMBER: _ClassVar[int]
     RENAMED_FIELD_NUMBER: _ClassVar[int]
+    CHANGES_FIELD_NUMBER: _ClassVar[int]
+    UNDECLARED_FIELD_NUMBER: _ClassVar[int]
     offsets: OffsetRange
     data_schema_json: str
     max_event_time: Instant
     renamed: _containers.RepeatedCompositeFieldContainer[RenamedColumn]
-    def __init__(self, offsets: _Optional[_Union[OffsetRange, _Mapping]] = ..., data_schema_json: _Optional[str] = ..., max_event_time: _Optional[_Union[Instant, _Mapping]] = ..., renamed: _Optional[_Iterable[_Union[RenamedColumn, _Mapping]]] = ...) -> None: ...
+    changes: RowChanges
+    undeclared: _containers.RepeatedCompositeFieldContainer[UndeclaredField]
+    def __init__(self, offsets: _Optional[_Union[OffsetRange, _Mapping]] = ..., data_schema_json: _Optional[str] = ..., max_event_time: _Optional[_Union[Instant, _Mapping]] = ..., renamed: _Optional[_Iterable[_Union[RenamedColumn, _Mapping]]] = ..., changes: _Optional[_Union[RowChanges, _Mapping]] = ..., undeclared: _Optional[_Iterable[_Union[UndeclaredField, _Mapping]]] = ...) -> None: ...
 
 class IngestResponse(_message.Message):
     __slots__ = ("progress", "success", "failure")

@@ -27,6 +27,7 @@ from odfabric.formats.csv_grammar import Cell
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.read.csv_cells import CsvCells
 from odfabric_engine_spark.read.csv_options import CsvOptions
+from odfabric_engine_spark.read.dataset_columns import DECLARE_HINT, DatasetColumns
 from odfabric_engine_spark.read.encodings import Utf8File
 from odfabric_engine_spark.read.infer import infer_text_type
 from odfabric_engine_spark.read.input_rows import CELL, ROW, InputRows, check_names, column, raised, shown
@@ -47,11 +48,12 @@ class _Part:
 
 @dataclass(slots=True)
 class CsvReader:
-    """Reads the files of one ingest. `schema` None means that headers and texts decide."""
+    """Reads the files of one ingest. `schema` None means that `columns` decide, or headers and texts where these are None too."""
 
     call: EngineCall
     options: CsvOptions
     schema: pa.Schema | None
+    columns: DatasetColumns | None = None
     _parts: list[_Part] = field(default_factory=list)
     _names: list[str] = field(default_factory=list)
 
@@ -81,6 +83,7 @@ class CsvReader:
             schema=target,
             declared=self.schema is not None,
             bytes=staged.bytes,
+            count=staged.rows,
             locate=self._locate,
             explain=lambda: self._explain(staged.frame, target),
         )
@@ -121,6 +124,14 @@ class CsvReader:
         return [found.index(name) for name in names]
 
     def _found_schema(self, names: list[str]) -> pa.Schema | None:
+        found = self._inferred(names)
+        if self.columns is None:
+            return found
+        place = Place(file=self._parts[0].cells.file.name, line=1 if self.options.header else None)
+        texts = pa.schema([pa.field(name, pa.string()) for name in names])
+        return self.columns.schema(found or texts, place=place, partial=False)
+
+    def _inferred(self, names: list[str]) -> pa.Schema | None:
         if not self.options.infer:
             return pa.schema([pa.field(name, pa.string()) for name in names])
         sample = list(islice(self._sample(), self.call.settings.infer_rows))
@@ -168,10 +179,11 @@ class CsvReader:
         row, index = found[0]
         found_row = self._cells_of(row)
         sample = f"the first {self.call.settings.infer_rows} rows looked like it; declare a schema"
+        inferred = sample if self.columns is None else DECLARE_HINT
         return InvalidData(
             f"{shown(found_row.row[index].text)} is not {type_word(target.field(index).type, self.options.formats)}",
             place=found_row.place(index),
-            hint=None if self.schema is not None else sample,
+            hint=None if self.schema is not None else inferred,
         )
 
     def _locate(self, row: int) -> Place:

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 
 from odfabric.errors import InvalidData, LimitExceeded, OdfError, Place
 from odfabric.formats.column_names import shown_name
+from odfabric.model.engine import UndeclaredField
 from odfabric_engine_spark.catalyst import OWN_PREFIX
 from odfabric_engine_spark.settings import EngineSettings
 
@@ -48,7 +49,8 @@ def _nowhere(row: int) -> Place:
 class InputRows:
     """A frame with the columns of `schema` in order, and `ROW`.
 
-    `bytes` estimates what the rows take in memory. `declared` says whether the user gave the schema.
+    `bytes` estimates what the rows take in memory, `count` is how many they are where that is known. `declared` says whether the user gave
+    the schema. `undeclared` are fields of the files that no column is declared for.
     """
 
     frame: DataFrame
@@ -57,6 +59,8 @@ class InputRows:
     bytes: int
     locate: Locate = _nowhere
     explain: Explain | None = None
+    count: int | None = None
+    undeclared: tuple[UndeclaredField, ...] = ()
 
 
 def column(name: str) -> Column:

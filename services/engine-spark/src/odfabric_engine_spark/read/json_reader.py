@@ -15,7 +15,10 @@ from itertools import chain, islice
 import pyarrow as pa
 
 from odfabric.errors import InvalidData, LimitExceeded, Place
+from odfabric.formats.column_names import shown_name
+from odfabric.formats.slice_schema import TIMESTAMP_TYPE
 from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.read.dataset_columns import DECLARE_HINT, DatasetColumns
 from odfabric_engine_spark.read.encodings import Utf8File
 from odfabric_engine_spark.read.input_rows import InputRows, check_names
 from odfabric_engine_spark.read.json_document import JsonDocument
@@ -31,6 +34,7 @@ from odfabric_engine_spark.read.json_values import (
 from odfabric_engine_spark.read.null_counts import NullCounts
 from odfabric_engine_spark.read.staging import StagingWriter
 from odfabric_engine_spark.read.text_values import TextFormats
+from odfabric_engine_spark.read.undeclared_fields import UndeclaredFields
 
 _SPACE = " \t\r\n"
 
@@ -53,6 +57,7 @@ class JsonReader:
     formats: TextFormats
     schema: pa.Schema | None
     sub_path: str | None
+    columns: DatasetColumns | None = None
     _first_rows: list[tuple[int, Utf8File]] = field(default_factory=list)
 
     def read(self, files: Sequence[Utf8File]) -> InputRows | None:
@@ -66,12 +71,12 @@ class JsonReader:
         schema = self.schema
         if schema is None:
             sample = list(islice(rows, self.call.settings.infer_rows))
-            if not sample:
+            if not sample and self.columns is None:
                 return None
-            schema = infer_json_schema([row.members for row in sample], file=sample[0].file)
+            schema = self._found_schema(sample)
             rows = chain(sample, rows)
         check_names(schema, settings=self.call.settings, file=files[0].name if files else None)
-        staged_rows = _StagedRows(self.call, schema, self.formats, inferred=self.schema is None)
+        staged_rows = _StagedRows(self.call, schema, self.formats, hint=self._hint())
         for row in rows:
             staged_rows.add(row)
         staged_rows.flush()
@@ -82,8 +87,31 @@ class JsonReader:
             schema=schema,
             declared=self.schema is not None,
             bytes=staged.bytes,
+            count=staged.rows,
+            undeclared=staged_rows.undeclared.listed(),
             locate=lambda row: self._place(files, parser, row, None),
         )
+
+    def _hint(self) -> str | None:
+        """What to do about a row that does not fit, where nobody has declared columns."""
+        if self.schema is not None:
+            return None
+        sampled = f"the first {self.call.settings.infer_rows} rows looked like it; declare a schema"
+        return sampled if self.columns is None else DECLARE_HINT
+
+    def _found_schema(self, sample: Sequence[JsonRow]) -> pa.Schema:
+        """What a sample says where the dataset does not: all columns before the first rows, event times afterwards."""
+        rows, file = [row.members for row in sample], sample[0].file if sample else None
+        if self.columns is None:
+            return infer_json_schema(rows, file=sample[0].file)
+        # What no column is declared for is refused with its line, row by row.
+        names = dict.fromkeys(name for members in rows for name in members if self.columns.type_of(name) is not None)
+        event_time = self.columns.event_time
+        times = [{event_time: row[event_time]} for row in rows if row.get(event_time) is not None]
+        inferred = infer_json_schema(times, file=sample[0].file) if times else pa.schema([])
+        known = {item.name: item.type for item in inferred} or {event_time: TIMESTAMP_TYPE}
+        fields = [pa.field(name, known.get(name, pa.string())) for name in names]
+        return self.columns.schema(pa.schema(fields), place=Place(file=file), partial=True)
 
     def _place(self, files: Sequence[Utf8File], parser: JsonParser, row: int, name: str | None) -> Place:
         found = next(islice(self._rows(files, parser), row, None))
@@ -138,21 +166,28 @@ def _reason(error: ValueError) -> str:
 class _StagedRows:
     """Rows on their way into the staging file, a batch at a time."""
 
-    def __init__(self, call: EngineCall, schema: pa.Schema, formats: TextFormats, *, inferred: bool) -> None:
+    def __init__(self, call: EngineCall, schema: pa.Schema, formats: TextFormats, *, hint: str | None) -> None:
         self._schema = schema
         self._batch_rows = call.settings.batch_rows
         self._batch_bytes = call.settings.batch_bytes
-        self._hint = f"the first {call.settings.infer_rows} rows looked like it; declare a schema" if inferred else None
+        self._hint = hint
         self._converts: list[tuple[str, Convert]] = [
             (item.name, converter(item.type, formats, path=item.name)) for item in schema
         ]
         self._columns: list[list[object]] = [[] for _ in schema]
         self._waiting = self._length = 0
         self.nulls = NullCounts(schema)
+        self.undeclared = UndeclaredFields(schema.names)
         self.writer = StagingWriter(call, schema, "json")
 
     def add(self, row: JsonRow) -> None:
         """Appends a row. Raises InvalidData naming the field."""
+        undeclared = self.undeclared.add(row.members)
+        if undeclared is not None and self._hint is not None:
+            place = Place(file=row.file, line=row.line, field=undeclared)
+            raise InvalidData(
+                f"There is no column for the field `{shown_name(undeclared)}`", place=place, hint=self._hint
+            )
         for (name, convert), column in zip(self._converts, self._columns, strict=True):
             value = row.members.get(name)
             try:

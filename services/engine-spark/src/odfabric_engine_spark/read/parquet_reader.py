@@ -22,6 +22,7 @@ from odfabric.formats.parquet_footer import Footer
 from odfabric.formats.slice_schema import TIMESTAMP_TYPE
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.local_rows import loose
+from odfabric_engine_spark.read.dataset_columns import DatasetColumns
 from odfabric_engine_spark.read.input_rows import InputRows, check_names
 from odfabric_engine_spark.read.null_counts import NullCounts
 from odfabric_engine_spark.read.parquet_rows import (
@@ -53,10 +54,11 @@ class _File:
 
 @dataclass(slots=True)
 class ParquetReader:
-    """Reads the files of one ingest. `schema` None means that the first file decides."""
+    """Reads the files of one ingest. `schema` None means that `columns` decide, or the first file where these are None too."""
 
     call: EngineCall
     schema: pa.Schema | None
+    columns: DatasetColumns | None = None
     _files: list[_File] = field(default_factory=list)
     _unpacked: int = 0
     _largest: int = 0
@@ -73,7 +75,11 @@ class ParquetReader:
         if target is None:
             if not self._files:
                 return None
-            target = pa.schema([slice_field(item) for item in self._files[0].schema])
+            target = pa.schema(
+                [item if self._is_known_null(item) else slice_field(item) for item in self._files[0].schema]
+            )
+            if self.columns is not None:
+                target = self.columns.schema(target, place=Place(file=self._files[0].name), partial=False)
         spark_schema(target)  # refuses types that Spark would change
         for file in self._files:
             self._check_columns(file, target)
@@ -93,6 +99,7 @@ class ParquetReader:
             schema=target,
             declared=self.schema is not None,
             bytes=staged.bytes,
+            count=staged.rows,
             locate=self._locate,
         )
 
@@ -115,6 +122,10 @@ class ParquetReader:
             raise LimitExceeded("Too many rows", limit="input_rows_max", maximum=maximum, place=Place(file=name))
         self._files.append(_File(path, name, footer, found, rows, before))
 
+    def _is_known_null(self, item: pa.Field) -> bool:
+        """Whether a column holds nothing but nulls, as writers leave it that do not know its type, and the dataset knows it."""
+        return types.is_null(item.type) and self.columns is not None and self.columns.type_of(item.name) is not None
+
     def _check_columns(self, file: _File, target: pa.Schema) -> None:
         """Columns are found by name; with a declared schema more columns are ignored, optional ones may be missing."""
         if self.schema is None and set(file.schema.names) != set(target.names):
@@ -126,6 +137,8 @@ class ParquetReader:
                 if not wanted.nullable:
                     raise InvalidData(f"Column `{wanted.name}` is missing", place=place)
                 continue
+            if types.is_null(file.schema.field(index).type):
+                continue  # nulls fit every type
             found = slice_field(file.schema.field(index)).type
             if not exactly_castable(found, wanted.type) and not _same_but_nulls(found, wanted.type):
                 raise InvalidData(f"Column `{wanted.name}` is {found} instead of {wanted.type}", place=place)

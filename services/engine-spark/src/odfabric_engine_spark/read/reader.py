@@ -30,6 +30,7 @@ from odfabric.model.source import (
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.read.csv_options import CsvOptions
 from odfabric_engine_spark.read.csv_reader import CsvReader
+from odfabric_engine_spark.read.dataset_columns import DatasetColumns
 from odfabric_engine_spark.read.encodings import Utf8File, as_utf8, known_encoding
 from odfabric_engine_spark.read.input_rows import InputRows, check_names
 from odfabric_engine_spark.read.json_reader import JsonReader
@@ -48,8 +49,10 @@ class InputFile:
     name: str
 
 
-def read_input(step: ReadStep, files: tuple[InputFile, ...], call: EngineCall) -> InputRows | None:
-    """The rows of all files in order, None if there is no frame.
+def read_input(
+    step: ReadStep, files: tuple[InputFile, ...], call: EngineCall, columns: DatasetColumns | None = None
+) -> InputRows | None:
+    """The rows of all files in order, None if there is no frame. `columns` decide where the step has no schema.
 
     Raises InvalidData with the place of what is wrong, InvalidManifest for options that make no sense, IncompatibleSchema for
     types that are not supported, LimitExceeded.
@@ -57,15 +60,17 @@ def read_input(step: ReadStep, files: tuple[InputFile, ...], call: EngineCall) -
     match step:
         case ReadStepCsv():
             schema, options = _schema(step, call), CsvOptions.of(step)
-            return CsvReader(call, options, schema).read(_texts(files, options.encoding, options.watched, call))
+            return CsvReader(call, options, schema, columns).read(
+                _texts(files, options.encoding, options.watched, call)
+            )
         case ReadStepNdJson() | ReadStepJson():
             schema = _schema(step, call)
             formats = TextFormats(date_format(step.date_format), timestamp_format(step.timestamp_format))
             sub_path = (step.sub_path or "") if isinstance(step, ReadStepJson) else None
             texts = _texts(files, known_encoding(step.encoding), "", call)
-            return JsonReader(call, formats, schema, sub_path).read(texts)
+            return JsonReader(call, formats, schema, sub_path, columns).read(texts)
         case ReadStepParquet():
-            return ParquetReader(call, _schema(step, call)).read([(file.path, file.name) for file in files])
+            return ParquetReader(call, _schema(step, call), columns).read([(file.path, file.name) for file in files])
         case ReadStepGeoJson() | ReadStepNdGeoJson() | ReadStepEsriShapefile():
             raise _unsupported(step)
         case _ as never:

@@ -1,0 +1,39 @@
+"""Fields of an input that no column is declared for.
+
+Owns counting them in bounded memory: an input may have a new name in each row. Invariant: a field that is in the answer has been counted
+from its first row on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from odfabric.model.engine import UNDECLARED_LISTED_MAX, UndeclaredField
+
+_COUNTED_MAX = 1_000
+"""Most names that are counted; names that come after so many others are passed over."""
+
+
+class UndeclaredFields:
+    """Counts the rows that have a value in a field that is not among `declared`."""
+
+    def __init__(self, declared: Iterable[str]) -> None:
+        self._declared = frozenset(declared)
+        self._rows: Counter[str] = Counter()
+
+    def add(self, members: Mapping[str, object]) -> str | None:
+        """Takes in one row, and gives the first of its fields that has a value but no column."""
+        found = None
+        for name, value in members.items():
+            if name in self._declared or value is None:
+                continue
+            found = name if found is None else found
+            if name in self._rows or len(self._rows) < _COUNTED_MAX:
+                self._rows[name] += 1
+        return found
+
+    def listed(self) -> tuple[UndeclaredField, ...]:
+        """Those of most rows, each with its rows; of as many rows in the order in which they came."""
+        most = self._rows.most_common(UNDECLARED_LISTED_MAX)
+        return tuple(UndeclaredField(name=name, rows=rows) for name, rows in most)
