@@ -49,6 +49,7 @@ class PushFile:
     media_type: str | None
     event_time: Instant | None
     idempotency_key: str | None
+    allow_shrink: bool = False
 
 
 class CursorBackend(Protocol):
@@ -178,7 +179,9 @@ class Backend(Protocol):
     def push(self, ref: str, push: PushFile) -> dict[str, object]:
         """`{head, blocks, offsets, rows}` once committed."""
 
-    def pull(self, ref: str, *, url: str | None, recursive: bool, fetch_uncacheable: bool) -> dict[str, object]:
+    def pull(
+        self, ref: str, *, url: str | None, recursive: bool, fetch_uncacheable: bool, allow_shrink: bool = False
+    ) -> dict[str, object]:
         """`{id, alias, head, blocks, offsets, rows, upToDate}`."""
 
     def log(self, ref: str, *, limit: int) -> list[dict[str, object]]:

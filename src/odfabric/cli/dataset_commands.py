@@ -192,6 +192,7 @@ def ingest(
     media_type: str = typer.Option("", help="E.g. text/csv; default: by the file's ending, else the source's"),
     event_time: str = typer.Option("", help="RFC 3339 time for rows without one; default: now"),
     idempotency_key: str | None = typer.Option(None, help="A repeated key commits nothing twice (single file only)"),
+    allow_shrink: bool = typer.Option(False, help="A Snapshot may lose most of its rows"),
 ) -> None:
     """Push files to a root dataset, one commit each."""
     output = context_of(context).output
@@ -209,6 +210,7 @@ def ingest(
                     media_type=media_type or media_type_of(file),
                     event_time=moment,
                     idempotency_key=idempotency_key,
+                    allow_shrink=allow_shrink,
                 )
                 results.append(backend.push(ref, push))
             if not output.as_json:
@@ -223,6 +225,7 @@ def pull(
     name: str = typer.Option("", "--as", help="Name of the copy of a remote dataset"),
     recursive: bool = typer.Option(False, "--recursive", "-r", help="Bring inputs up to date first"),
     fetch_uncacheable: bool = typer.Option(False, help="Poll sources again that cannot tell what is new"),
+    allow_shrink: bool = typer.Option(False, help="A Snapshot may lose most of its rows"),
 ) -> None:
     """Bring datasets up to date: poll, transform or copy. One that fails does not keep the others from it; its failure is told at the end."""
     output = context_of(context).output
@@ -233,7 +236,13 @@ def pull(
             url = ref if "://" in ref else None
             target = name or (ref.rstrip("/").rpartition("/")[2] if url else ref)
             try:
-                pulled = backend.pull(target, url=url, recursive=recursive, fetch_uncacheable=fetch_uncacheable)
+                pulled = backend.pull(
+                    target,
+                    url=url,
+                    recursive=recursive,
+                    fetch_uncacheable=fetch_uncacheable,
+                    allow_shrink=allow_shrink,
+                )
             except External:
                 if len(refs) > 1:
                     left = f"; not tried: {', '.join(refs[number:])}" if refs[number:] else ""

@@ -141,6 +141,7 @@ class NodeBackend:
             "content-type": push.media_type,
             "odf-event-time": str(push.event_time) if push.event_time else None,
             "idempotency-key": push.idempotency_key,
+            "odf-allow-shrink": "true" if push.allow_shrink else None,
         }
 
         def attempt() -> httpx.Response:
@@ -158,9 +159,11 @@ class NodeBackend:
         except JobFailed as failed:
             raise JobFailed(_with_file(failed.document, push.name)) from None
 
-    def pull(self, ref: str, *, url: str | None, recursive: bool, fetch_uncacheable: bool) -> dict[str, object]:
+    def pull(
+        self, ref: str, *, url: str | None, recursive: bool, fetch_uncacheable: bool, allow_shrink: bool = False
+    ) -> dict[str, object]:
         """Bring a dataset up to date and wait."""
-        body = {"url": url, "recursive": recursive, "fetchUncacheable": fetch_uncacheable}
+        body = {"url": url, "recursive": recursive, "fetchUncacheable": fetch_uncacheable, "allowShrink": allow_shrink}
         return dict(self._finished(self.connection.send("POST", f"{self._path(ref)}/pull", json=body)))
 
     def log(self, ref: str, *, limit: int) -> list[dict[str, object]]:

@@ -164,11 +164,14 @@ class WorkspaceBackend:
             media_type=push.media_type,
             event_time=push.event_time,
             idempotency_key=push.idempotency_key,
+            allow_shrink=push.allow_shrink,
         )
         found = self._node.accept_push(request)
         return found.to_value() if isinstance(found, CommitResult) else dict(self._finish(found))
 
-    def pull(self, ref: str, *, url: str | None, recursive: bool, fetch_uncacheable: bool) -> dict[str, object]:
+    def pull(
+        self, ref: str, *, url: str | None, recursive: bool, fetch_uncacheable: bool, allow_shrink: bool = False
+    ) -> dict[str, object]:
         """Bring a dataset up to date and wait."""
         alias, dataset = None, None
         try:
@@ -187,6 +190,7 @@ class WorkspaceBackend:
             url=url,
             recursive=recursive,
             fetch_uncacheable=fetch_uncacheable,
+            allow_shrink=allow_shrink,
             folder_of_user=Path.cwd(),
         )
         return dict(self._finish(self._node.enqueue_pull(request)))

@@ -16,6 +16,7 @@ from odfabric.domain.idempotency import IdempotencyEntry
 from odfabric.domain.ingest_plan import plan_add_data
 from odfabric.domain.row_changes import change_attributes
 from odfabric.domain.schema_evolution import current_schema
+from odfabric.domain.snapshot_guard import UNGUARDED, SnapshotGuard, check_has_bytes
 from odfabric.formats.slice_check import SliceRules
 from odfabric.model.commit import Head, IdempotencyRecord
 from odfabric.model.engine import IngestRequest, IngestResult, SliceFile
@@ -39,7 +40,7 @@ class IngestInput:
     """Decompressed files and how to take them in.
 
     `folder` is a private folder of the exchange that holds `paths`; `names` are what users call the files. `event_time`
-    fills null event times, None means the system time.
+    fills null event times, None means the system time. `guard` is what a Snapshot may lose.
     """
 
     folder: Path
@@ -52,6 +53,7 @@ class IngestInput:
     source_state: SourceState | None = None
     event_time: Instant | None = None
     idempotency: tuple[IdempotencyEntry, ...] = ()
+    guard: SnapshotGuard = UNGUARDED
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +145,8 @@ def ingest_files(
     index: StateIndex | None = None,
 ) -> IngestedFiles:
     """Have the engine take files in on top of `state`, in their folder; nothing is stored or planned. Raises as `plan_ingest`."""
+    sizes = {name: path.stat().st_size for name, path in zip(given.names, given.paths, strict=True)}
+    check_has_bytes(sizes, given.merge, has_rows=state.last_offset is not None)
     history: tuple[SliceFile, ...] = ()
     if not isinstance(given.merge, MergeStrategyAppend) and state.last_offset is not None:
         history = history_of_merge(
@@ -150,6 +154,7 @@ def ingest_files(
         )
     request = _engine_request(state, given, given.folder, system_time, history=history, exchange=exchange)
     result = engine.ingest(request, progress=progress)
+    given.guard.check(result.changes, given.merge, name=given.names[0])
     return IngestedFiles(exchange.root / request.new_data_path, system_time, result)
 
 

@@ -25,6 +25,7 @@ from odfabric.domain.polling import (
     url_state,
     value_of,
 )
+from odfabric.domain.snapshot_guard import UNGUARDED, SnapshotGuard
 from odfabric.errors import Determinate, HeadMoved, InvalidManifest, LimitExceeded, NotFound, Place
 from odfabric.model.commit import CatalogEntry, Head
 from odfabric.model.engine import EngineProgress
@@ -91,6 +92,7 @@ def poll_source(
     fetch_uncacheable: bool = False,
     folder_of_user: Path | None = None,
     index: StateIndex | None = None,
+    guard: SnapshotGuard = UNGUARDED,
 ) -> CommitResult | None:
     """Ingest everything that the source has; None if it has nothing new, is uncacheable or is not defined.
 
@@ -110,7 +112,7 @@ def poll_source(
                 return result
             run.report(EngineProgress(stage=f"ingest {fetched.name}", done=taken, total=taken + 1 + fetched.remaining))
             prepared = _prepare(source.prepare or (), fetched.path, folder, preparation=sources.preparation)
-            given = _ingest_input(source, fetched, prepared, folder)
+            given = _ingest_input(source, fetched, prepared, folder, guard=guard)
 
             def build(base: Head, given: IngestInput = given) -> PlannedCommit | None:
                 return plan_ingest(
@@ -138,7 +140,9 @@ def poll_source(
     raise LimitExceeded("the source has more files than one pull takes", limit="poll_files_max", maximum=files_max)
 
 
-def _ingest_input(source: SetPollingSource, fetched: Fetched, prepared: Path, folder: Path) -> IngestInput:
+def _ingest_input(
+    source: SetPollingSource, fetched: Fetched, prepared: Path, folder: Path, *, guard: SnapshotGuard
+) -> IngestInput:
     return IngestInput(
         folder=folder,
         paths=(prepared,),
@@ -149,6 +153,7 @@ def _ingest_input(source: SetPollingSource, fetched: Fetched, prepared: Path, fo
         source_name=DEFAULT_SOURCE_NAME,
         source_state=fetched.source_state,
         event_time=fetched.event_time,
+        guard=guard,
     )
 
 

@@ -31,7 +31,8 @@ from odfabric.usecases.repository import Repository
 class PullRequest:
     """What a pull job was asked for. With `url` the dataset is (or becomes) a copy of the remote one, named `alias`.
 
-    `recursive` brings the inputs up to date first; `fetch_uncacheable` polls a source that cannot tell what is new.
+    `recursive` brings the inputs up to date first; `fetch_uncacheable` polls a source that cannot tell what is new; `allow_shrink` confirms
+    that a Snapshot loses most of its rows.
     `folder_of_user` is set by the command line on a workspace alone: the person's own files may be read, from this folder on.
     """
 
@@ -40,6 +41,7 @@ class PullRequest:
     url: str | None = None
     recursive: bool = False
     fetch_uncacheable: bool = False
+    allow_shrink: bool = False
     folder_of_user: Path | None = None
 
 
@@ -117,6 +119,7 @@ def pull_wishes(request: PullRequest) -> dict[str, object]:
         "url": request.url,
         "recursive": request.recursive,
         "fetchUncacheable": request.fetch_uncacheable,
+        "allowShrink": request.allow_shrink,
         "folderOfUser": str(request.folder_of_user) if request.folder_of_user else None,
     }
 
@@ -137,6 +140,7 @@ def run_pull(
         url=wishes["url"],
         recursive=wishes["recursive"],
         fetch_uncacheable=wishes["fetchUncacheable"],
+        allow_shrink=wishes.get("allowShrink", False),
         folder_of_user=Path(wishes["folderOfUser"]) if wishes["folderOfUser"] else None,
     )
     if request.url is not None:

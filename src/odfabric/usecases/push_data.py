@@ -39,7 +39,8 @@ IDEMPOTENCY_KEY_CHARACTERS_MAX = 255
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PushData:
-    """One push. `file_name` is what errors call the data; `event_time` fills null event times.
+    """One push. `file_name` is what errors call the data; `event_time` fills null event times. `allow_shrink` confirms that a Snapshot
+    loses most of its rows.
 
     The body is taken in as it arrives, or was staged before: then it is this push's from now on.
     """
@@ -52,6 +53,7 @@ class PushData:
     event_time: Instant | None = None
     idempotency_key: str | None = None
     if_match: Multihash | None = None
+    allow_shrink: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,6 +176,8 @@ def _new_job(
     }
     if request.if_match is not None:
         document["ifMatch"] = str(request.if_match)
+    if request.allow_shrink:
+        document["allowShrink"] = True
     return NewJob(
         id=entropy.random_bytes(16).hex(),
         kind=JobKind.PUSH,

@@ -18,6 +18,7 @@ from odfabric.domain.idempotency import IdempotencyEntry
 from odfabric.domain.ingest_plan import push_source
 from odfabric.domain.media_types import read_step_for
 from odfabric.domain.push_group import joined_bodies, may_be_joined
+from odfabric.domain.snapshot_guard import UNGUARDED, SnapshotGuard
 from odfabric.errors import Corrupt, Determinate, External, IdempotencyKeyReused, LeaseLost, OdfError
 from odfabric.formats.did import parse_dataset_id
 from odfabric.formats.multihash import parse_multihash
@@ -57,6 +58,7 @@ class PushPorts:
     admits: Callable[[Job], None]
     """Raises if whoever asked for a push may not push to its dataset any more."""
     index: StateIndex | None = None
+    guard: SnapshotGuard = UNGUARDED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +84,7 @@ class AcceptedPush:
     event_time: Instant | None
     key_hash: bytes | None
     if_match: Multihash | None
+    allow_shrink: bool
     actor: Actor
 
     @classmethod
@@ -100,13 +103,14 @@ class AcceptedPush:
             event_time=Instant.parse(document["eventTime"]) if document["eventTime"] else None,
             key_hash=bytes.fromhex(document["keyHash"]) if document["keyHash"] else None,
             if_match=parse_multihash(document["ifMatch"]) if "ifMatch" in document else None,
+            allow_shrink=document.get("allowShrink", False),
             actor=actor_of(job),
         )
 
     @property
     def may_be_first(self) -> bool:
         """Whether others may be committed with it."""
-        return self.staged is None and self.if_match is None
+        return self.staged is None and self.if_match is None and not self.allow_shrink
 
     def is_like(self, first: AcceptedPush) -> bool:
         """Whether it is to be read as `first` is."""
@@ -240,6 +244,7 @@ def _commit(pushes: Sequence[AcceptedPush], run: JobRun, ports: PushPorts) -> Co
                 source_name=source.source_name,
                 event_time=first.event_time,
                 idempotency=entries,
+                guard=UNGUARDED if first.allow_shrink else ports.guard,
             )
             planned = plan_ingest(
                 first.dataset,

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from odfabric.domain.access import Action, Subject
+from odfabric.domain.snapshot_guard import UNGUARDED, SnapshotGuard
 from odfabric.formats.did import parse_dataset_id
 from odfabric.formats.file_rows import RowLimits
 from odfabric.model.commit import CatalogEntry
@@ -81,6 +82,7 @@ class JobWork:
             jobs=given.jobs,
             admits=lambda asked: self._check(asked, Action.PUSH),
             index=self.indexes.used,
+            guard=self._guard(),
         )
         group = PushGroupLimits(jobs_max=settings.push_group_jobs_max, bytes_max=settings.push_group_bytes_max)
         return run_push(job, run, ports=ports, group=group).to_value()
@@ -149,7 +151,12 @@ class JobWork:
             fetch_uncacheable=request.fetch_uncacheable,
             folder_of_user=request.folder_of_user,
             index=self.indexes.used,
+            guard=UNGUARDED if request.allow_shrink else self._guard(),
         )
+
+    def _guard(self) -> SnapshotGuard:
+        settings = self.settings
+        return SnapshotGuard(shrink_max=settings.snapshot_shrink_max, rows_min=settings.snapshot_shrink_rows_min)
 
     def _transform(self, entry: CatalogEntry, run: JobRun) -> CommitResult | None:
         ports = self.ports

@@ -172,13 +172,44 @@ class Offsets(Answer):
     end: int
 
 
+class RowCounts(Answer):
+    """What became of the rows of an ingest; a corrected row is two records."""
+
+    added: int
+    corrected: int
+    retracted: int
+    unchanged: int | None = Field(
+        None, description="Given rows that changed nothing; absent if counting them would have taken too long"
+    )
+    known_keys: int | None = Field(
+        None, alias="knownKeys", description="Given rows that a Ledger left out, for it has a row of their key"
+    )
+
+
+class RenamedColumns(Answer):
+    """A column that is stored under another name, since its own is that of a system column."""
+
+    old: str = Field(alias="from")
+    new: str = Field(alias="to")
+
+
+class UndeclaredFields(Answer):
+    """A field of the data that no column is declared for, and how many rows have a value in it; it was not stored."""
+
+    name: str
+    rows: int
+
+
 class PushResult(Answer):
     """What a push committed; `blocks`, oldest first, is empty if nothing was new."""
 
     head: str = Field(description=HASH)
     blocks: list[str]
     offsets: Offsets | None
-    rows: int
+    rows: int = Field(description="Records of the commit")
+    changes: RowCounts | None = None
+    renamed_columns: list[RenamedColumns] | None = Field(None, alias="renamedColumns")
+    undeclared_fields: list[UndeclaredFields] | None = Field(None, alias="undeclaredFields")
 
 
 JobStatusName = Literal["queued", "running", "succeeded", "failed", "cancelled"]

@@ -26,6 +26,7 @@ from odfabric.model.source import (
     MergeStrategyAppend,
     MergeStrategyChangelogStream,
     MergeStrategyLedger,
+    MergeStrategySnapshot,
 )
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.failures import as_odf_error, spark_text
@@ -160,10 +161,14 @@ def _merge_and_write(request: IngestRequest, prepared: Prepared, call: EngineCal
 
 
 def _count(rows: InputRows, request: IngestRequest, call: EngineCall) -> int | None:
-    """How many rows were given to the merge, None if counting them would take as long as reading them again."""
+    """How many rows were given to the merge, None if counting them would take as long as reading them again.
+
+    Those of a Snapshot are counted anyway: what it may lose depends on how many there were.
+    """
     if rows.count is not None or isinstance(request.merge, MergeStrategyAppend):
         return rows.count
-    return rows.frame.count() if rows.bytes <= call.settings.collected_bytes_max else None
+    is_quick = rows.bytes <= call.settings.collected_bytes_max
+    return rows.frame.count() if is_quick or isinstance(request.merge, MergeStrategySnapshot) else None
 
 
 def check_input(schema: pa.Schema, request: IngestRequest) -> None:

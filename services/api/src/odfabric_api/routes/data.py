@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
+from odfabric.errors import InvalidRequest, Place
 from odfabric.model.instant import Instant
 from odfabric.usecases.commit_result import CommitResult
 from odfabric.usecases.push_data import PushData
@@ -46,6 +47,7 @@ _PUSH_BODY: dict[str, Any] = {
         {
             "odf-event-time": "Event time of rows that have none, RFC 3339",
             "Idempotency-Key": "1 to 255 characters; a repeated push with the same key and body is the same push",
+            "Odf-Allow-Shrink": "`true`: a Snapshot may lose more of its rows than `snapshot_shrink_max`",
             "Prefer": "`respond-async`: 202 at once; `wait=N`: 202 after N seconds",
         },
         IF_MATCH,
@@ -80,6 +82,7 @@ async def ingest(
         event_time=_event_time(request),
         idempotency_key=request.headers.get("idempotency-key"),
         if_match=if_match_of(request),
+        allow_shrink=_flag(request, "odf-allow-shrink"),
     )
     wait_s = wait_s_of(request, wait_s_max=node.settings.push_wait_s_max)
     with capacity.pushes.taking_one():
@@ -122,6 +125,14 @@ def metadata(
     """Parts of the current metadata; what the chain does not have is left out."""
     parts = frozenset(part.strip().lower() for part in include.split(",") if part.strip())
     return JsonAnswer({"output": node_of(request).metadata(entry, parts, schema_format)})
+
+
+def _flag(request: Request, name: str) -> bool:
+    """A header that is `true` or `false`; it is false where it is not there. Raises InvalidRequest for anything else."""
+    text = request.headers.get(name, "false").lower()
+    if text not in ("true", "false"):
+        raise InvalidRequest(f"{name} is true or false", place=Place(field=name))
+    return text == "true"
 
 
 def _event_time(request: Request) -> Instant | None:

@@ -31,6 +31,9 @@ class PullBody(JsonModel):
     fetch_uncacheable: bool = Field(
         False, alias="fetchUncacheable", description="Poll a source that cannot tell what is new"
     )
+    allow_shrink: bool = Field(
+        False, alias="allowShrink", description="A Snapshot may lose more of its rows than `snapshot_shrink_max`"
+    )
 
 
 class VerifyBody(JsonModel):
@@ -62,6 +65,7 @@ async def pull(request: Request, found: PullableDataset, caller: Caller) -> Resp
             url=body.url,
             recursive=body.recursive,
             fetch_uncacheable=body.fetch_uncacheable,
+            allow_shrink=body.allow_shrink,
         )
         return accepted(node.enqueue_pull(wish, by=caller))
 

@@ -1,0 +1,48 @@
+"""A source that says less than before must mean it.
+
+Owns when an ingest into a Snapshot is refused because it would withdraw too much: a source that answers with an empty body, or with half of
+its rows, has more often failed than changed its mind. Invariant: nothing is refused that whoever asked has confirmed, but for a body without
+a byte, which says nothing in any format. Other strategies never withdraw what a file does not name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from odfabric.errors import InvalidData, Place
+from odfabric.model.engine import RowChanges
+from odfabric.model.source import MergeStrategy, MergeStrategySnapshot
+
+SAID_WHEN_EMPTY = "a table without rows is said by a header alone (Csv), by [] (Json), by one line end (NdJson) or by a file without rows (Parquet)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotGuard:
+    """`shrink_max`: the largest share of its rows that a dataset of `rows_min` rows or more may lose by one ingest; 1 is all."""
+
+    shrink_max: float = 1.0
+    rows_min: int = 1
+
+    def check(self, changes: RowChanges, merge: MergeStrategy, *, name: str) -> None:
+        """Raises InvalidData for an ingest of the file `name` that withdraws more."""
+        if not isinstance(merge, MergeStrategySnapshot) or changes.unchanged is None:
+            return
+        before = changes.retracted + changes.corrected + changes.unchanged
+        if before < self.rows_min or changes.retracted <= self.shrink_max * before:
+            return
+        raise InvalidData(
+            f"The file has {before - changes.retracted} of the {before} rows that the dataset has: {changes.retracted} would be withdrawn",
+            place=Place(file=name, rule="snapshot-shrink"),
+            hint="if they are gone for good, send it again with --allow-shrink (`Odf-Allow-Shrink: true`, `allowShrink` of a pull); otherwise see what the source has sent",
+        )
+
+
+UNGUARDED = SnapshotGuard()
+"""Lets everything pass."""
+
+
+def check_has_bytes(sizes: dict[str, int], merge: MergeStrategy, *, has_rows: bool) -> None:
+    """Refuse files without a byte, by name and size, where they would empty a dataset. Raises InvalidData."""
+    if isinstance(merge, MergeStrategySnapshot) and has_rows and not any(sizes.values()):
+        name = next(iter(sizes))
+        raise InvalidData("The file is empty", place=Place(file=name, rule="empty-file"), hint=SAID_WHEN_EMPTY)
