@@ -43,11 +43,13 @@ from odfabric.model.engine import (
     QueryResult,
     QueryState,
     RenamedColumn,
+    RowChanges,
     SliceFile,
     TransformRequest,
     TransformRequestInput,
     TransformResult,
     TransformStep,
+    UndeclaredField,
     ValidateRequest,
     ValidateResult,
 )
@@ -194,7 +196,16 @@ def test_queries(
 @given(offsets=st.none() | RANGES, schema=SCHEMAS, instant=st.none() | INSTANTS, count=OFFSETS)
 def test_results(offsets: OffsetRange | None, schema: DataSchema | None, instant: Instant | None, count: int) -> None:
     renamed = (RenamedColumn(name="op", stored_as="_op"),) * (count % 3)
-    ingested = IngestResult(offsets=offsets, data_schema=schema, max_event_time=instant, renamed=renamed)
+    changes = RowChanges(added=count, corrected=1, retracted=2, unchanged=count if count % 2 else None)
+    undeclared = (UndeclaredField(name="x", rows=count),) * (count % 2)
+    ingested = IngestResult(
+        offsets=offsets,
+        data_schema=schema,
+        max_event_time=instant,
+        renamed=renamed,
+        changes=changes,
+        undeclared=undeclared,
+    )
     assert wire.ingest_result_from_wire(again(wire.ingest_result_to_wire(ingested))) == ingested
     made_by = EngineIdentity(name="spark", version="1", digest="d") if count % 2 else None
     transformed = TransformResult(

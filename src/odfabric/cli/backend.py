@@ -179,6 +179,9 @@ class Backend(Protocol):
     def push(self, ref: str, push: PushFile) -> dict[str, object]:
         """`{head, blocks, offsets, rows}` once committed."""
 
+    def try_push(self, ref: str, push: PushFile) -> dict[str, object]:
+        """What a push would do: `{rows, operations, changes, sample, ..}`, or `{rows, refused, refusedCount, problem}`."""
+
     def pull(
         self, ref: str, *, url: str | None, recursive: bool, fetch_uncacheable: bool, allow_shrink: bool = False
     ) -> dict[str, object]:

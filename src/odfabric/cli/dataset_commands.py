@@ -13,6 +13,7 @@ import typer
 
 from odfabric.cli.backend import JobFailed, PushFile, check_file, media_type_of
 from odfabric.cli.context import backend_of, context_of, workspace_settings
+from odfabric.cli.ingest_results import counted, said_of, show_trial
 from odfabric.errors import External, InvalidRequest, OdfError, Place
 from odfabric.model.account import Visibility
 from odfabric.model.instant import Instant
@@ -193,6 +194,7 @@ def ingest(
     event_time: str = typer.Option("", help="RFC 3339 time for rows without one; default: now"),
     idempotency_key: str | None = typer.Option(None, help="A repeated key commits nothing twice (single file only)"),
     allow_shrink: bool = typer.Option(False, help="A Snapshot may lose most of its rows"),
+    dry_run: bool = typer.Option(False, help="Commit nothing; say what would become of the rows"),
 ) -> None:
     """Push files to a root dataset, one commit each."""
     output = context_of(context).output
@@ -212,11 +214,15 @@ def ingest(
                     idempotency_key=idempotency_key,
                     allow_shrink=allow_shrink,
                 )
-                results.append(backend.push(ref, push))
-            if not output.as_json:
-                output.result(None, f"{file}: {_said_of(results[-1])}")
+                results.append(backend.try_push(ref, push) if dry_run else backend.push(ref, push))
+            if dry_run and not output.as_json:
+                show_trial(results[-1], file, output)
+            elif not output.as_json:
+                output.result(None, f"{file}: {said_of(results[-1])}")
     if output.as_json:
         output.document(results[0] if len(results) == 1 else results)
+    if any("problem" in result for result in results):
+        raise typer.Exit(1)
 
 
 def pull(
@@ -255,7 +261,7 @@ def pull(
                 continue
             results.append(pulled)
             if not output.as_json:
-                what = "up to date" if pulled["upToDate"] else _said_of(pulled)
+                what = "up to date" if pulled["upToDate"] else said_of(pulled)
                 output.result(None, f"{pulled['alias']}: {what}")
     if output.as_json and results:
         output.document(results[0] if len(refs) == 1 else results)
@@ -319,7 +325,7 @@ def verify(
             assert isinstance(found, list)
             errors += found
             if not output.as_json:
-                output.result(None, f"{ref}: {'verified' if not found else _counted(len(found), 'problem')}")
+                output.result(None, f"{ref}: {'verified' if not found else counted(len(found), 'problem')}")
                 for problem in found:
                     output.result(None, f"  {problem['kind']}: {problem['message']}")
                     for what in ("block", "object"):
@@ -358,47 +364,6 @@ def rename(
     with backend_of(context_of(context), output) as backend:
         renamed = backend.rename(ref, name)
     output.result(renamed, f"renamed to {renamed['alias']}")
-
-
-def _said_of(result: Mapping[str, object]) -> str:
-    rows = _changes(result) if "changes" in result else _new_rows(result)
-    return rows + _dropped_rows(result) + _renamed_columns(result) + _undeclared_fields(result)
-
-
-def _changes(result: Mapping[str, Any]) -> str:
-    """E.g. "3 rows added, 1 corrected, 5 unchanged"."""
-    words = {"added": "added", "corrected": "corrected", "retracted": "retracted", "unchanged": "unchanged"}
-    words["knownKeys"] = "left out, for their keys are known"
-    counts = [(result["changes"].get(name, 0), word) for name, word in words.items()]
-    (first, word), *others = [(count, word) for count, word in counts if count] or counts[:1]
-    return ", ".join([f"{_counted(first, 'row')} {word}", *(f"{count} {word}" for count, word in others)])
-
-
-def _undeclared_fields(result: Mapping[str, Any]) -> str:
-    listed = result.get("undeclaredFields", ())
-    named = ", ".join(f"`{one['name']}` ({_counted(one['rows'], 'row')})" for one in listed)
-    return f"; not stored, for no column is declared for it: {named}" if named else ""
-
-
-def _renamed_columns(result: Mapping[str, object]) -> str:
-    renamed = result.get("renamedColumns")
-    if not isinstance(renamed, list):
-        return ""
-    listed = ", ".join(f"`{one['from']}` as `{one['to']}`" for one in renamed)
-    return f"; stored {listed}, for system columns have these names"
-
-
-def _new_rows(result: Mapping[str, object]) -> str:
-    return _counted(int(str(result["rows"])), "new row")
-
-
-def _dropped_rows(result: Mapping[str, object]) -> str:
-    dropped = int(str(result.get("lateRowsDropped", 0)))
-    return f", {_counted(dropped, 'late row')} dropped" if dropped else ""
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _instant(text: str) -> Instant | None:

@@ -137,6 +137,13 @@ class NodeBackend:
 
     def push(self, ref: str, push: PushFile) -> dict[str, object]:
         """Push one file; wait for its job if the node does not answer at once."""
+        return self._pushed(ref, push, {})
+
+    def try_push(self, ref: str, push: PushFile) -> dict[str, object]:
+        """What a push would do."""
+        return self._pushed(ref, push, {"dryRun": "true"})
+
+    def _pushed(self, ref: str, push: PushFile, wishes: Mapping[str, str]) -> dict[str, object]:
         headers = {
             "content-type": push.media_type,
             "odf-event-time": str(push.event_time) if push.event_time else None,
@@ -149,7 +156,7 @@ class NodeBackend:
                 "POST",
                 f"{self._path(ref)}/ingest",
                 content=_chunks(push.path),
-                params={"sourceName": push.source_name} if push.source_name else {},
+                params={"sourceName": push.source_name, **wishes} if push.source_name else wishes,
                 headers={name: value for name, value in headers.items() if value is not None},
             )
 

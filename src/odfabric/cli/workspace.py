@@ -169,6 +169,20 @@ class WorkspaceBackend:
         found = self._node.accept_push(request)
         return found.to_value() if isinstance(found, CommitResult) else dict(self._finish(found))
 
+    def try_push(self, ref: str, push: PushFile) -> dict[str, object]:
+        """What a push would do."""
+        from odfabric.wiring.uploads import UploadVerbs
+
+        job = UploadVerbs(self._node).try_push(
+            self._resolve(ref),
+            _chunks(push.path),
+            file_name=push.name,
+            source_name=push.source_name,
+            media_type=push.media_type,
+            by=self._node.operator,
+        )
+        return dict(self._finish(job))
+
     def pull(
         self, ref: str, *, url: str | None, recursive: bool, fetch_uncacheable: bool, allow_shrink: bool = False
     ) -> dict[str, object]:

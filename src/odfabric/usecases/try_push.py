@@ -12,18 +12,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import pyarrow as pa
+
 from odfabric.domain.access import Subject
 from odfabric.domain.chain.append import fold_blocks, next_system_time
 from odfabric.domain.chain.state import ChainState
 from odfabric.domain.column_guess import RefusedValue, WantedColumn, WantedType, refused_values
 from odfabric.domain.ingest_plan import DEFAULT_SOURCE_NAME, plan_add_data, polling_source, push_source
 from odfabric.domain.media_types import read_step_for
+from odfabric.domain.row_changes import changes_value, undeclared_value
 from odfabric.domain.snapshot import plan_creation
+from odfabric.domain.snapshot_guard import UNGUARDED, SnapshotGuard
 from odfabric.domain.source_evolution import check_sources, read_columns
 from odfabric.errors import External, OdfError
 from odfabric.formats.did import parse_dataset_id
 from odfabric.formats.file_rows import BrokenRow, FileRows
+from odfabric.formats.json_rows import DataFormat, rows_to_json
 from odfabric.formats.manifest_yaml import dump_yaml, parse_snapshots, snapshot_to_manifest
+from odfabric.formats.slice_parquet import open_slice
 from odfabric.model.data_schema import (
     DataField,
     DataType,
@@ -49,6 +55,7 @@ from odfabric.model.job import Job, JobKind, NewJob
 from odfabric.model.manifest import DatasetSnapshot
 from odfabric.model.metadata import DataSlice
 from odfabric.model.source import ReadStep, ReadStepCsv, ReadStepJson, ReadStepNdJson
+from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric.ports.clock import Clock, Entropy
 from odfabric.ports.engine import Engine
 from odfabric.ports.jobs import Jobs
@@ -65,6 +72,8 @@ from odfabric.usecases.store_slice import describe_slice
 
 NO_DATASET = DatasetId(bytes(32))
 """Stands for the identity of a dataset that is not made."""
+SAMPLE_MAX = 10
+"""Records of a trial that are shown."""
 _INTEGERS: dict[type, range] = {
     DataTypeInt8: range(-(2**7), 2**7),
     DataTypeInt16: range(-(2**15), 2**15),
@@ -94,6 +103,7 @@ class TryPorts:
     clock: Clock
     column_name_bytes_max: int
     index: StateIndex | None = None
+    guard: SnapshotGuard = UNGUARDED
 
 
 def run_try(job: Job, run: JobRun, *, ports: TryPorts) -> Mapping[str, object]:
@@ -104,7 +114,7 @@ def run_try(job: Job, run: JobRun, *, ports: TryPorts) -> Mapping[str, object]:
         path = folder / "pushed"
         take_upload(request[UPLOAD], bytes.fromhex(request["digest"]), path, objects=ports.files.objects)
         looked = _Look(path, given.read, run, ports)
-        given = replace(given, folder=folder, paths=(path,), names=(request["fileName"],))
+        given = replace(given, folder=folder, paths=(path,), names=(request["fileName"],), guard=ports.guard)
         try:
             return {**looked.counted(), **_taken_in(state, given, now, run=run, ports=ports)}
         except External:
@@ -195,9 +205,11 @@ def _taken_in(
     )
     data: DataSlice | None = None
     operations: dict[int, int] = {}
+    sample: list[object] = []
     if made.result.offsets is not None:
         data = describe_slice(made.path, made.result.offsets, rules=made.rules(state))
         operations = count_in_file(made.path, state.vocabulary)
+        sample = _first_records(made.path, state.vocabulary)
     plan_add_data(
         state,
         data_schema=made.result.data_schema,
@@ -208,7 +220,26 @@ def _taken_in(
     )
     renamed = [{"from": one.name, "to": one.stored_as} for one in made.result.renamed]
     counted = {str(operation): count for operation, count in sorted(operations.items())}
-    return {"operations": counted, "renamedColumns": renamed}
+    return {
+        "operations": counted,
+        "changes": changes_value(made.result.changes),
+        "renamedColumns": renamed,
+        "undeclaredFields": undeclared_value(made.result.undeclared),
+        "sample": sample,
+    }
+
+
+def _first_records(path: Path, vocabulary: DatasetVocabulary) -> list[object]:
+    """The first records of a slice as JSON, without the columns that only a commit gives a meaning."""
+    with open_slice(path, vocabulary) as reader:
+        names = [name for name in reader.schema.names if name not in (vocabulary.offset, vocabulary.system_time)]
+        found: list[object] = []
+        for batch in reader.batches(names):
+            rows = rows_to_json(pa.Table.from_batches([batch.slice(0, SAMPLE_MAX - len(found))]), DataFormat.JSON_AOS)
+            found += rows if isinstance(rows, list) else []
+            if len(found) >= SAMPLE_MAX:
+                break
+    return found
 
 
 class _Look:

@@ -132,6 +132,7 @@ class JobWork:
             clock=self.ports.clock,
             column_name_bytes_max=self.settings.column_name_bytes_max,
             index=self.indexes.used,
+            guard=self._guard(),
         )
         return run_try(job, run, ports=ports)
 

@@ -65,7 +65,40 @@ def test_a_push_of_nothing_commits_nothing(client: httpx.Client, path: str) -> N
     client.post(f"{path}/ingest", content=row(1))
     head = client.get(f"{path}/refs/head").text
     answer = client.post(f"{path}/ingest", content=b"", headers=NDJSON)
-    assert (answer.status_code, answer.json()) == (200, {"head": head, "blocks": [], "offsets": None, "rows": 0})
+    changes = {"added": 0, "corrected": 0, "retracted": 0, "unchanged": 0}
+    nothing = {"head": head, "blocks": [], "offsets": None, "rows": 0, "changes": changes}
+    assert (answer.status_code, answer.json()) == (200, nothing)
+
+
+LEDGER = ROOT.replace("{kind: Append}", "{kind: Ledger, primaryKey: [city]}")
+
+
+def test_rows_that_a_ledger_leaves_out_are_counted(memory: MemoryNode, client: httpx.Client) -> None:
+    memory.add(LEDGER.replace("name: readings", "name: kept"))
+    first = client.post("/local/kept/ingest", content=row(1) + row(2, "B"), headers=NDJSON).json()
+    assert first["changes"] == {"added": 2, "corrected": 0, "retracted": 0, "unchanged": 0}
+    for key in ({}, {"idempotency-key": "said-twice"}, {"idempotency-key": "said-twice"}):
+        again = client.post("/local/kept/ingest", content=row(3) + row(4), headers={**NDJSON, **key}).json()
+        assert (again["rows"], again["changes"]["knownKeys"]) == (0, 2)
+
+
+def test_a_push_is_tried_without_being_made(client: httpx.Client, path: str) -> None:
+    client.post(f"{path}/ingest", content=row(1))
+    head = client.get(f"{path}/refs/head").text
+    tried = client.post(f"{path}/ingest?dryRun=true", content=row(2) + row(3), headers=NDJSON).json()
+    assert (tried["rows"], tried["operations"], tried["changes"]["added"]) == (2, {"0": 2}, 2)
+    assert [one["event_time"][:10] for one in tried["sample"]] == ["2026-01-02", "2026-01-03"]
+    wrong = b'{"event_time":"yesterday","city":"A"}\n' * 2
+    refused = client.post(f"{path}/ingest?dryRun=true", content=row(2) + wrong, headers=NDJSON)
+    assert (refused.status_code, refused.json()["refusedCount"]) == (200, 2)
+    assert [one["line"] for one in refused.json()["refused"]] == [2, 3]
+    assert client.get(f"{path}/refs/head").text == head
+
+
+def test_a_confirmation_is_true_or_false(client: httpx.Client, path: str) -> None:
+    for said, status in (("true", 200), ("false", 200), ("perhaps", 400)):
+        answer = client.post(f"{path}/ingest", content=row(1), headers={**NDJSON, "odf-allow-shrink": said})
+        assert answer.status_code == status
 
 
 def test_a_body_may_come_in_chunks(client: httpx.Client, path: str) -> None:

@@ -6,6 +6,7 @@ here: shapes of requests, which stand beside their routes.
 
 from __future__ import annotations
 
+from types import UnionType
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -210,6 +211,20 @@ class PushResult(Answer):
     changes: RowCounts | None = None
     renamed_columns: list[RenamedColumns] | None = Field(None, alias="renamedColumns")
     undeclared_fields: list[UndeclaredFields] | None = Field(None, alias="undeclaredFields")
+
+
+class TrialResult(Answer):
+    """What a push would do. With a `problem` it would be refused, and `refused` has the first of all values that are."""
+
+    rows: int | None = Field(description="Rows read, null if nobody has counted them")
+    operations: dict[str, int] | None = Field(None, description="Records by kind: 0 append, 1 retract, 2 and 3 correct")
+    changes: RowCounts | None = None
+    renamed_columns: list[RenamedColumns] | None = Field(None, alias="renamedColumns")
+    undeclared_fields: list[UndeclaredFields] | None = Field(None, alias="undeclaredFields")
+    sample: list[dict[str, Any]] | None = Field(None, description="The first records")
+    refused: list[dict[str, Any]] | None = Field(None, description="By line and column")
+    refused_count: int | None = Field(None, alias="refusedCount")
+    problem: dict[str, Any] | None = None
 
 
 JobStatusName = Literal["queued", "running", "succeeded", "failed", "cancelled"]
@@ -490,7 +505,7 @@ class Changes(Answer):
 
 
 def answers(
-    model: type[BaseModel] | None,
+    model: type[BaseModel] | UnionType | None,
     *,
     status: int = 200,
     text: str = "Done",

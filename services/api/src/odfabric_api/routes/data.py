@@ -8,11 +8,14 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 
 from odfabric.errors import InvalidRequest, Place
+from odfabric.model.commit import CatalogEntry
 from odfabric.model.instant import Instant
+from odfabric.model.job import Job
 from odfabric.usecases.commit_result import CommitResult
 from odfabric.usecases.push_data import PushData
 from odfabric.usecases.read_tail import ReadTail
-from odfabric_api.auth import Caller, PushableDataset, ReadableDataset, node_of
+from odfabric.wiring.uploads import UploadVerbs
+from odfabric_api.auth import Caller, PushableDataset, ReadableDataset, Subject, node_of
 from odfabric_api.capacity import Capacity
 from odfabric_api.jobs_answer import accepted, answer_when_done
 from odfabric_api.json_answer import JsonAnswer
@@ -24,7 +27,7 @@ from odfabric_api.preconditions import (
     media_type_of,
     wait_s_of,
 )
-from odfabric_api.schemas import Accepted, Metadata, PushResult, Rows, answers
+from odfabric_api.schemas import Accepted, Metadata, PushResult, Rows, TrialResult, answers
 from odfabric_api.streamed_body import body_chunks
 
 router = APIRouter(tags=["data"])
@@ -58,7 +61,7 @@ _PUSH_BODY: dict[str, Any] = {
 @router.post(
     "/{account}/{dataset}/ingest",
     summary="Push data",
-    responses=answers(PushResult, text="Committed", also={202: Accepted}),
+    responses=answers(PushResult | TrialResult, text="Committed, or tried", also={202: Accepted}),
     openapi_extra=_PUSH_BODY,
 )
 async def ingest(
@@ -66,14 +69,23 @@ async def ingest(
     entry: PushableDataset,
     caller: Caller,
     source_name: Annotated[str | None, Query(alias="sourceName", description="Of several push sources, which")] = None,
+    dry_run: Annotated[
+        bool, Query(alias="dryRun", description="Commit nothing; say what would become of the rows")
+    ] = False,
 ) -> Response:
     """200 once the data is committed, 202 with a job if that takes longer than the caller waits.
+
+    With `dryRun` nothing is committed: the answer has `rows` read, records by `operations`, `changes`, a `sample` of records; or the
+    `problem` for which the push would be refused, and the first of all values that are.
 
     Blocks, offsets and rows are those of the commit, which may hold other pushes that arrived at the same time.
     """
     node = node_of(request)
     capacity: Capacity = request.app.state.capacity
     started = time.monotonic()
+    wait_s = wait_s_of(request, wait_s_max=node.settings.push_wait_s_max)
+    if dry_run:
+        return await _tried(request, entry, caller, source_name, until=started + wait_s)
     push = PushData(
         dataset=entry.id,
         body=body_chunks(request, bytes_max=node.settings.push_body_bytes_max),
@@ -84,7 +96,6 @@ async def ingest(
         if_match=if_match_of(request),
         allow_shrink=_flag(request, "odf-allow-shrink"),
     )
-    wait_s = wait_s_of(request, wait_s_max=node.settings.push_wait_s_max)
     with capacity.pushes.taking_one():
         found = await capacity.run_push(lambda: node.accept_push(push, by=caller))
         if isinstance(found, CommitResult):
@@ -125,6 +136,24 @@ def metadata(
     """Parts of the current metadata; what the chain does not have is left out."""
     parts = frozenset(part.strip().lower() for part in include.split(",") if part.strip())
     return JsonAnswer({"output": node_of(request).metadata(entry, parts, schema_format)})
+
+
+async def _tried(
+    request: Request, entry: CatalogEntry, caller: Subject, source_name: str | None, *, until: float
+) -> Response:
+    """What a push would do."""
+    node = node_of(request)
+    capacity: Capacity = request.app.state.capacity
+    chunks = body_chunks(request, bytes_max=node.settings.push_body_bytes_max)
+    media_type = media_type_of(request)
+
+    def take() -> Job:
+        return UploadVerbs(node).try_push(
+            entry, chunks, file_name="body", source_name=source_name, media_type=media_type, by=caller
+        )
+
+    with capacity.pushes.taking_one():
+        return await answer_when_done(request, await capacity.run_push(take), caller, until=until)
 
 
 def _flag(request: Request, name: str) -> bool:

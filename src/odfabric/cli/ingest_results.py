@@ -1,0 +1,78 @@
+"""What pushes and pulls have done, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from odfabric.cli.output import Output
+from odfabric.model.operation import OperationType
+
+
+def said_of(result: Mapping[str, object]) -> str:
+    """E.g. "3 rows added, 1 corrected; stored `op` as `_op`, for system columns have these names"."""
+    rows = _changes(result) if "changes" in result else _new_rows(result)
+    return rows + _dropped_rows(result) + _renamed_columns(result) + _undeclared_fields(result)
+
+
+def _changes(result: Mapping[str, Any]) -> str:
+    """E.g. "3 rows added, 1 corrected, 5 unchanged"."""
+    words = {"added": "added", "corrected": "corrected", "retracted": "retracted", "unchanged": "unchanged"}
+    words["knownKeys"] = "left out, for their keys are known"
+    counts = [(result["changes"].get(name, 0), word) for name, word in words.items()]
+    (first, word), *others = [(count, word) for count, word in counts if count] or counts[:1]
+    return ", ".join([f"{counted(first, 'row')} {word}", *(f"{count} {word}" for count, word in others)])
+
+
+def _undeclared_fields(result: Mapping[str, Any]) -> str:
+    listed = result.get("undeclaredFields", ())
+    named = ", ".join(f"`{one['name']}` ({counted(one['rows'], 'row')})" for one in listed)
+    return f"; not stored, for no column is declared for it: {named}" if named else ""
+
+
+def _renamed_columns(result: Mapping[str, object]) -> str:
+    renamed = result.get("renamedColumns")
+    if not isinstance(renamed, list) or not renamed:
+        return ""
+    listed = ", ".join(f"`{one['from']}` as `{one['to']}`" for one in renamed)
+    return f"; stored {listed}, for system columns have these names"
+
+
+def _new_rows(result: Mapping[str, object]) -> str:
+    return counted(int(str(result["rows"])), "new row")
+
+
+def _dropped_rows(result: Mapping[str, object]) -> str:
+    dropped = int(str(result.get("lateRowsDropped", 0)))
+    return f", {counted(dropped, 'late row')} dropped" if dropped else ""
+
+
+def counted(number: int, what: str) -> str:
+    """E.g. "1 row", "2 rows"."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def show_trial(result: Mapping[str, Any], file: str, output: Output) -> None:
+    """What a push of a file would do: counts and the first records, or what is wrong with it."""
+    if "problem" not in result:
+        output.result(None, f"{file}: {said_of(result)} (nothing is committed)")
+        output.rows([_record(one) for one in result["sample"]])
+        return
+    output.result(None, f"{file}: would be refused, nothing is committed")
+    if not result["refused"]:
+        output.result(None, str(result["problem"].get("detail") or result["problem"]["message"]))
+        return
+    output.rows([_refused(one) for one in result["refused"]])
+    left = result["refusedCount"] - len(result["refused"])
+    if left:
+        output.result(None, f"and {counted(left, 'value')} more")
+
+
+def _record(record: Mapping[str, object]) -> dict[str, object]:
+    operation = record.get("op")
+    return {**record, "op": OperationType(operation).word} if isinstance(operation, int) else dict(record)
+
+
+def _refused(value: Mapping[str, object]) -> dict[str, object]:
+    found = value.get("message") or f"{value.get('value', 'nothing')} is not {str(value.get('wanted', '')).lower()}"
+    return {"line": value.get("line"), "column": value.get("column", ""), "what": found}
