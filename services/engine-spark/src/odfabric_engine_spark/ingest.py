@@ -28,6 +28,7 @@ from odfabric.model.source import (
     MergeStrategyLedger,
 )
 from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.event_times import refused_event_time
 from odfabric_engine_spark.failures import as_odf_error, spark_text
 from odfabric_engine_spark.merge.batch_keys import BatchRows, refused_key
 from odfabric_engine_spark.merge.changelog_rows import refused_change
@@ -111,11 +112,8 @@ class _Work:
             return self._explained_by_reader()
         if self.prepared is None:
             return None
-        if kind == EVENT_TIME:
-            return InvalidData(
-                f"Event time `{self.request.vocabulary.event_time}` is neither Unix seconds nor an RFC 3339 timestamp",
-                place=self.prepared.locate(details[0]),
-            )
+        if kind == EVENT_TIME and self.read is not None:
+            return refused_event_time(self.read, self.request.vocabulary.event_time, details[0])
         if isinstance(self.request.merge, MergeStrategyAppend):
             return None
         batch = BatchRows(self.prepared.frame, self.request.merge.primary_key, self.prepared.locate)

@@ -19,8 +19,9 @@ from typing import BinaryIO, NoReturn
 import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
-from odfabric.errors import InvalidData, LimitExceeded, Place
+from odfabric.errors import LimitExceeded, Place
 from odfabric.formats.csv_grammar import Cell, CsvDialect, CsvRecords
+from odfabric_engine_spark.read.csv_row_counts import wrong_count
 from odfabric_engine_spark.read.encodings import Utf8File
 
 
@@ -149,11 +150,7 @@ class CsvCells:
         """Raises InvalidData if a row has too few or too many cells."""
         if len(cells) == columns:
             return
-        at = cells[columns] if len(cells) > columns else cells[-1]
-        raise InvalidData(
-            f"The row has {_count(len(cells))} instead of {_count(columns)}",
-            place=Place(file=self.file.name, line=cells[0].line, column=at.column),
-        )
+        raise wrong_count(self.file, cells, columns, self.dialect, header=self.header)
 
 
 class _WithLastLineEnd(io.RawIOBase):
@@ -174,7 +171,3 @@ class _WithLastLineEnd(io.RawIOBase):
             found = b"\n"
         self._last = found[-1:] or self._last
         return found
-
-
-def _count(columns: int) -> str:
-    return "1 column" if columns == 1 else f"{columns} columns"

@@ -29,6 +29,7 @@ from odfabric.model.source import (
     ReadStepParquet,
 )
 from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.read.csv_header import other_kind
 from odfabric_engine_spark.read.csv_options import CsvOptions
 from odfabric_engine_spark.read.csv_reader import CsvReader
 from odfabric_engine_spark.read.encodings import Utf8File, as_utf8, known_encoding
@@ -63,6 +64,8 @@ def read_input(step: ReadStep, files: tuple[InputFile, ...], call: EngineCall) -
             formats = TextFormats(date_format(step.date_format), timestamp_format(step.timestamp_format))
             sub_path = (step.sub_path or "") if isinstance(step, ReadStepJson) else None
             texts = _texts(files, known_encoding(step.encoding), "", call)
+            if problem := next(filter(None, map(other_kind, texts)), None):
+                raise problem
             return JsonReader(call, formats, schema, sub_path).read(texts)
         case ReadStepParquet():
             return ParquetReader(call, _schema(step, call)).read([(file.path, file.name) for file in files])

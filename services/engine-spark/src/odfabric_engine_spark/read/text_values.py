@@ -89,7 +89,10 @@ def type_word(arrow: pa.DataType, formats: TextFormats) -> str:
 
 def _integer(text: Column, arrow: pa.DataType, path: str) -> Column:
     plain = _first(text).between("+", "9") & _last(text).between("0", "9")
-    number = F.when(plain, text.try_cast(spark_type(arrow, path)))
+    exact = text.try_cast(spark_type(arrow, path))
+    # Writers with gaps in a column of integers, such as pandas, write 5 as 5.0.
+    whole = F.when(F.rlike(text, F.lit(r"^[+-]?[0-9]+\.0+\z")), F.substring_index(text, ".", 1))
+    number = F.when(plain, F.coalesce(exact, whole.try_cast(spark_type(arrow, path))))
     maximum = _UNSIGNED_MAX.get(arrow)
     return number if maximum is None else F.when(number.between(F.lit(0), F.lit(maximum)), number)
 
