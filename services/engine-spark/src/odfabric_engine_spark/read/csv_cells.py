@@ -1,7 +1,7 @@
 """The cells of one CSV file as batches of texts.
 
-Owns the choice between the two parsers. Arrow's is used where it means the same as our grammar: no escape character occurs in
-the file, and quotes, if any, stand as RFC 4180 has it, which a strict scan proves first (Arrow would glue `"a"b` to `ab`).
+Owns the choice between the two parsers. Arrow's is used where it means the same as our grammar: not both quotes and escape
+characters occur in the file, and quotes, if any, stand as RFC 4180 has it, which a strict scan proves first (Arrow would glue `"a"b` to `ab`).
 Otherwise our own parser reads it, some ten times slower. Invariant: both give the same cells; an error has line and column.
 """
 
@@ -54,7 +54,7 @@ class CsvCells:
         """
         schema = pa.schema([pa.field(f"c{index}", pa.string()) for index in range(columns)])
         body = self._body_start()
-        if self.dialect.escape in self.file.special and self.dialect.escape != self.dialect.quote:
+        if self._has_escapes():
             yield from self._own_batches(schema)
         elif body < self.file.start + self.file.size:
             self._check_quotes(columns)
@@ -73,6 +73,11 @@ class CsvCells:
             consumed = records.consumed
         with self.file.text() as stream:
             return self.file.start + len(stream.read(consumed).encode("utf-8"))
+
+    def _has_escapes(self) -> bool:
+        """Whether an escape may mean something, which it does within quotes only."""
+        special, dialect = self.file.special, self.dialect
+        return {dialect.quote, dialect.escape} <= special and dialect.escape != dialect.quote
 
     def _check_quotes(self, columns: int) -> None:
         quote = self.dialect.quote

@@ -19,14 +19,11 @@ import pyarrow.compute as pc
 from odfabric.errors import InvalidData, LimitExceeded, Place
 from odfabric.formats.column_names import shown_name
 from odfabric.formats.csv_grammar import Cell, CsvDialect, CsvRecords
+from odfabric.formats.csv_options import WHOLE_LINES
 from odfabric_engine_spark.read.encodings import Utf8File
 
 BOM = "\ufeff"
-WHOLE_LINES = (
-    "or read whole lines as one column (separator: \"\\u0001\", quote: '', escape: '', header: false, one String column `line`) "
-    "and cut them in the preprocess query: SELECT r.* FROM (SELECT from_csv(line, 'id BIGINT, ..', map('sep', ',')) AS r "
-    "FROM input WHERE ..)"
-)
+OR_WHOLE_LINES = f"or {WHOLE_LINES}: SELECT r.* FROM (SELECT from_csv(line, 'id BIGINT, ..', map('sep', ',')) AS r FROM input WHERE ..)"
 _SET_SOURCE = "`odf set-source`"
 _LINES_SEARCHED = 100
 _COLUMNS_MIN = 2
@@ -92,7 +89,7 @@ class Header:
         is_comment = self.cells[0].text.lstrip().startswith(_COMMENTS)
         raise self._refused(
             f"Line {self.cells[0].line} is {'a comment' if is_comment else 'no header'}: the header stands in line {line}",
-            f"remove the lines above the header, {WHOLE_LINES}",
+            f"remove the lines above the header, {OR_WHOLE_LINES}",
         )
 
     def _line_of(self, wanted: Sequence[str]) -> int | None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from odfabric.errors import InvalidData, Place
 from odfabric.formats.csv_grammar import Cell, CsvDialect
-from odfabric_engine_spark.read.csv_header import WHOLE_LINES, names_of, other_kind
+from odfabric_engine_spark.read.csv_header import OR_WHOLE_LINES, names_of, other_kind
 from odfabric_engine_spark.read.encodings import Utf8File
 
 _SEPARATORS = ",;\t|"
@@ -35,7 +35,7 @@ def _hint(cells: Sequence[Cell], columns: int, dialect: CsvDialect, *, header: b
     if len(cells) == columns + 1 and not last.text and not last.quoted:
         return (
             "the row ends with a separator, which makes one more column, an empty one: write rows without a separator at the "
-            f"end, {WHOLE_LINES}"
+            f"end, {OR_WHOLE_LINES}"
         )
     if header and columns == 1 and len(cells) > 1:
         return (
@@ -51,7 +51,7 @@ def _hint(cells: Sequence[Cell], columns: int, dialect: CsvDialect, *, header: b
         )
     return (
         "write every column in every row, an empty one as nothing between separators; if the row is no data (a title, a total, "
-        f"a remark), leave it out, {WHOLE_LINES}"
+        f"a remark), leave it out, {OR_WHOLE_LINES}"
     )
 
 
