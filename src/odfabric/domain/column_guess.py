@@ -18,6 +18,7 @@ from functools import cache, lru_cache
 from typing import TypeAlias
 
 from odfabric.formats.file_rows import RowBatch, Value
+from odfabric.formats.time_formats import OFFSET_PATTERN
 
 EXACT_FLOATS = 2**53
 """Whole numbers up to here are kept by a double."""
@@ -26,6 +27,7 @@ SHOWN_CHARACTERS_MAX = 60
 _CACHED_CHARACTERS_MAX = 40
 _CACHED_VALUES_MAX = 1 << 16
 _EXACT_CHARACTERS_MAX = len(str(-EXACT_FLOATS))
+_DIGITS_MAX = 1000
 _INT64 = range(-(2**63), 2**63)
 # A leading zero means something, e.g. in postal codes, and a number would lose it.
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}", re.ASCII)
@@ -34,11 +36,12 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 # As engines read times that declare no format of their own: RFC 3339, a day alone is its midnight, and no zone means UTC.
 _TIME = re.compile(
     r"(?P<day>[0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ](?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,9})?"
-    r" ?(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])?",
+    r" ?(?:[Zz]|"
+    rf"{OFFSET_PATTERN})?",
     re.ASCII,
 )
 # What engines take where a type is declared is more than what is guessed to be of that type.
-_TAKEN_WHOLE = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_TAKEN_WHOLE = re.compile(r"([+-]?[0-9]+)(?:\.0+)?", re.ASCII)
 _TAKEN_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
 _NO_NUMBERS = frozenset({"nan", *(f"{sign}{word}" for sign in ("", "+", "-") for word in ("inf", "infinity"))})
 
@@ -266,8 +269,8 @@ def refused_values(batch: RowBatch, wanted: Sequence[WantedColumn], *, cells: bo
 def _reader(column: WantedColumn, *, cells: bool) -> Callable[[Value], bool]:
     def is_whole(value: Value) -> bool:
         if cells:
-            text = str(value)
-            return _TAKEN_WHOLE.fullmatch(text) is not None and len(text) < 1000 and int(text) in column.within
+            found = _TAKEN_WHOLE.fullmatch(str(value))
+            return found is not None and len(found[1]) < _DIGITS_MAX and int(found[1]) in column.within
         if isinstance(value, float):
             return abs(value) <= EXACT_FLOATS and value.is_integer() and int(value) in column.within
         return isinstance(value, int) and not isinstance(value, bool) and value in column.within

@@ -120,7 +120,7 @@ def test_bad_data_is_told_with_its_place_and_writes_nothing(client: httpx.Client
     [
         ({"sourceName": "other"}, {}, 400, "source-not-found"),
         ({}, {"content-type": "image/png"}, 415, "unsupported-media-type"),
-        ({}, {"content-type": "application/x-ndjson; charset=latin-1"}, 415, "unsupported-media-type"),
+        ({}, {"content-type": "application/x-ndjson; charset=klingon"}, 415, "unsupported-media-type"),
         ({}, {"odf-event-time": "yesterday"}, 400, "invalid-request"),
         ({}, {"odf-event-time": "2026-13-01T00:00:00Z"}, 400, "invalid-request"),
         ({}, {"idempotency-key": ""}, 400, "invalid-request"),

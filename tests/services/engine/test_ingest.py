@@ -71,11 +71,21 @@ def test_event_times_are_texts_or_seconds_by_default(engine_call: EngineCall) ->
     assert texts[0]["event_time"] == at("2020-01-02T01:02:03.123")
     seconds = Dataset(engine_call, rounds=5).ingest(ReadStepNdJson(), lines({"event_time": 1577926923, "foo": "bar"}))
     assert seconds[0]["event_time"] == at("2020-01-02T01:02:03")
-    for number, bad in enumerate(("yesterday", 10**18)):
+    json, csv = ReadStepNdJson(), ReadStepCsv(header=True)
+    for number, (step, content, word) in enumerate(
+        (
+            (json, lines({"x": 1}, {"event_time": "yesterday", "x": 1}), "no data"),
+            (json, lines({"x": 1}, {"event_time": 1577926923000, "x": 1}), "timestamp_millis(event_time)"),
+            (csv, b"event_time,x\n1577926923,1\n", "inferSchema: true"),
+            (csv, b"event_time,x\n2020-01-02 01:02,1\n", "%Y-%m-%d %H:%M"),
+        )
+    ):
         dataset = Dataset(engine_call, rounds=10 + number)
-        with pytest.raises(InvalidData, match="RFC 3339") as caught:
-            dataset.ingest(ReadStepNdJson(), lines({"x": 1}, {"event_time": bad, "x": 1}))
+        with pytest.raises(InvalidData, match="of the event time column `event_time`") as caught:
+            dataset.ingest(step, content)
         assert (caught.value.place.file, caught.value.place.line) == ("file0", 2)
+        assert caught.value.place.field == "event_time"
+        assert word in str(caught.value.hint)
 
 
 def test_names_of_system_columns_get_an_underscore_by_default(engine_call: EngineCall) -> None:

@@ -98,7 +98,8 @@ def test_null_value_quotes_and_empty_texts(engine_call: EngineCall) -> None:
     ("options", "content", "text"),
     [
         ({}, b'1,"say ""hi"", ok"\n', 'say "hi", ok'),
-        ({}, b'1,"say \\"hi\\" and \\\\ and \\n"\n', 'say "hi" and \\ and \\n'),
+        ({}, b'1,"say \\"hi\\" and \\\\ and \\n"\n', 'say "hi" and \\\\ and \\n'),
+        ({}, b'1,"\\\\srv\\dir\\\\"\n', "\\\\srv\\dir\\"),
         ({"escape": ""}, b'1,"a\\"\n', "a\\"),
         ({}, b"1,C:\\new\n", "C:\\new"),
         ({"quote": "'"}, b"1,'it''s; \"x\"'\n", 'it\'s; "x"'),
@@ -170,7 +171,9 @@ def test_values_are_exact(engine_call: EngineCall, kind: str, text: str, value: 
     ("kind", "text"),
     [
         ("INT", "2147483648"),
-        ("INT", "1.0"),
+        ("INT", "1.5"),
+        ("INT", "1."),
+        ("INT", "3000000000.0"),
         ("INT", " 1"),
         ("INT", "1\u00a0"),
         ("INT", "0x10"),
@@ -272,8 +275,7 @@ def test_headers(engine_call: EngineCall) -> None:
         {"city": "B", "population": 2},
     ]
     error = refusal(engine_call, step, b"city,people\nA,1\n")
-    assert "`city`, `people`" in error.message
-    assert "`city`, `population`" in error.message
+    assert error.message == "The header names `people`, which the schema has not, and lacks `population`"
     assert "twice" in refusal(engine_call, csv_step(header=True), b"a,a\n").message
     assert "no name" in refusal(engine_call, csv_step(header=True), b"a,\n").message
     assert "engine uses" in refusal(engine_call, csv_step(header=True), b"__odf_row\n").message

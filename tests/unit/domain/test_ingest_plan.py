@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from dataclasses import replace
 from random import Random
 
@@ -187,8 +188,13 @@ def test_a_media_type_names_a_reader(media_type: str, reader: type[ReadStep]) ->
     [
         ("text/plain", "Unsupported media type: 'text/plain'"),
         ("", "Unsupported media type: ''"),
-        ("text/csv; charset=iso-8859-1", "Unsupported charset: iso-8859-1"),
-        ("application/json;CHARSET=utf-16", "Unsupported charset: utf-16"),
+        ("text/csv; charset=klingon", "Unsupported charset: 'klingon'"),
+        ("application/json;CHARSET=", "Unsupported charset: ''"),
+        ("text/csv; charset=utf-8; charset=latin1", "The media type names two charsets"),
+        (
+            "application/geo+json; charset=utf-16",
+            "The charset `utf-16` of the media type is not UTF-8, which it must be",
+        ),
     ],
 )
 def test_other_media_types_and_charsets_are_refused(media_type: str, text: str) -> None:
@@ -196,6 +202,34 @@ def test_other_media_types_and_charsets_are_refused(media_type: str, text: str) 
         read_step_for(ReadStepCsv(), media_type)
     assert refusal.value.message == text
     assert refusal.value.hint
+
+
+_STEPS = {"text/csv": ReadStepCsv, "application/json": ReadStepJson, "application/x-ndjson": ReadStepNdJson}
+
+
+@pytest.mark.parametrize("media_type", list(_STEPS))
+@pytest.mark.parametrize("own", [None, "utf8", "windows-1252", "utf-16", "iso-8859-1"])
+@pytest.mark.parametrize("sent", ["UTF-8", "Windows-1252", "us-ascii", "utf-16", "latin1"])
+def test_the_charset_is_the_encoding_of_the_source_or_refused(media_type: str, own: str | None, sent: str) -> None:
+    step, sent_name = _STEPS[media_type](encoding=own), codecs.lookup(sent).name
+    is_same = sent_name == codecs.lookup(own or "utf-8").name
+    if is_same or (sent == "us-ascii" and own != "utf-16"):
+        assert read_step_for(step, f"{media_type}; charset={sent}") == step
+    elif own is None:
+        assert read_step_for(step, f"{media_type}; charset={sent}") == _STEPS[media_type](encoding=sent_name)
+    else:
+        with pytest.raises(UnsupportedMediaType) as refusal:
+            read_step_for(step, f"{media_type}; charset={sent}")
+        assert sent_name in refusal.value.message
+        assert f"`{own}`, the encoding of the source" in refusal.value.message
+        assert "encoding" in str(refusal.value.hint)
+
+
+def test_the_charset_of_another_format_is_its_own() -> None:
+    declared = ReadStepNdJson(encoding="utf-16")
+    assert read_step_for(declared, "text/csv; charset=windows-1252") == ReadStepCsv(header=True, encoding="cp1252")
+    assert best_effort_read_step("application/json; charset=utf-16") == ReadStepJson(encoding="utf-16")
+    assert read_step_for(ReadStepParquet(), "application/vnd.apache.parquet; charset=latin1") == ReadStepParquet()
 
 
 def test_all_supported_media_types_are_listed() -> None:

@@ -29,6 +29,7 @@ from odfabric.model.source import (
     MergeStrategySnapshot,
 )
 from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.event_times import refused_event_time
 from odfabric_engine_spark.failures import as_odf_error, spark_text
 from odfabric_engine_spark.merge.batch_keys import BatchRows, refused_key
 from odfabric_engine_spark.merge.changelog_rows import refused_change
@@ -38,7 +39,7 @@ from odfabric_engine_spark.preprocess import EVENT_TIME, Prepared, prepare, rese
 from odfabric_engine_spark.read.dataset_columns import DatasetColumns
 from odfabric_engine_spark.read.input_rows import CELL, InputRows, column, stopped_by
 from odfabric_engine_spark.read.reader import InputFile, read_input
-from odfabric_engine_spark.read.time_formats import whole_millis
+from odfabric_engine_spark.read.spark_times import whole_millis
 from odfabric_engine_spark.session import interpret
 from odfabric_engine_spark.slice_input import read_slices
 from odfabric_engine_spark.slice_output import SliceShape, write_slice
@@ -114,11 +115,8 @@ class _Work:
             return self._explained_by_reader()
         if self.prepared is None:
             return None
-        if kind == EVENT_TIME:
-            return InvalidData(
-                f"Event time `{self.request.vocabulary.event_time}` is neither Unix seconds nor an RFC 3339 timestamp",
-                place=self.prepared.locate(details[0]),
-            )
+        if kind == EVENT_TIME and self.read is not None:
+            return refused_event_time(self.read, self.request.vocabulary.event_time, details[0])
         if isinstance(self.request.merge, MergeStrategyAppend):
             return None
         batch = BatchRows(self.prepared.frame, self.request.merge.primary_key, self.prepared.locate)

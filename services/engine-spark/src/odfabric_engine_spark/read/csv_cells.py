@@ -1,7 +1,7 @@
 """The cells of one CSV file as batches of texts.
 
-Owns the choice between the two parsers. Arrow's is used where it means the same as our grammar: no escape character occurs in
-the file, and quotes, if any, stand as RFC 4180 has it, which a strict scan proves first (Arrow would glue `"a"b` to `ab`).
+Owns the choice between the two parsers. Arrow's is used where it means the same as our grammar: not both quotes and escape
+characters occur in the file, and quotes, if any, stand as RFC 4180 has it, which a strict scan proves first (Arrow would glue `"a"b` to `ab`).
 Otherwise our own parser reads it, some ten times slower. Invariant: both give the same cells; an error has line and column.
 """
 
@@ -19,8 +19,9 @@ from typing import BinaryIO, NoReturn
 import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
-from odfabric.errors import InvalidData, LimitExceeded, Place
+from odfabric.errors import LimitExceeded, Place
 from odfabric.formats.csv_grammar import Cell, CsvDialect, CsvRecords
+from odfabric_engine_spark.read.csv_row_counts import wrong_count
 from odfabric_engine_spark.read.encodings import Utf8File
 
 
@@ -53,7 +54,7 @@ class CsvCells:
         """
         schema = pa.schema([pa.field(f"c{index}", pa.string()) for index in range(columns)])
         body = self._body_start()
-        if self.dialect.escape in self.file.special and self.dialect.escape != self.dialect.quote:
+        if self._has_escapes():
             yield from self._own_batches(schema)
         elif body < self.file.start + self.file.size:
             self._check_quotes(columns)
@@ -72,6 +73,11 @@ class CsvCells:
             consumed = records.consumed
         with self.file.text() as stream:
             return self.file.start + len(stream.read(consumed).encode("utf-8"))
+
+    def _has_escapes(self) -> bool:
+        """Whether an escape may mean something, which it does within quotes only."""
+        special, dialect = self.file.special, self.dialect
+        return {dialect.quote, dialect.escape} <= special and dialect.escape != dialect.quote
 
     def _check_quotes(self, columns: int) -> None:
         quote = self.dialect.quote
@@ -149,11 +155,7 @@ class CsvCells:
         """Raises InvalidData if a row has too few or too many cells."""
         if len(cells) == columns:
             return
-        at = cells[columns] if len(cells) > columns else cells[-1]
-        raise InvalidData(
-            f"The row has {_count(len(cells))} instead of {_count(columns)}",
-            place=Place(file=self.file.name, line=cells[0].line, column=at.column),
-        )
+        raise wrong_count(self.file, cells, columns, self.dialect, header=self.header)
 
 
 class _WithLastLineEnd(io.RawIOBase):
@@ -174,7 +176,3 @@ class _WithLastLineEnd(io.RawIOBase):
             found = b"\n"
         self._last = found[-1:] or self._last
         return found
-
-
-def _count(columns: int) -> str:
-    return "1 column" if columns == 1 else f"{columns} columns"

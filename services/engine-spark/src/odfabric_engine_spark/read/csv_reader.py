@@ -26,6 +26,7 @@ from odfabric.errors import InvalidData, OdfError, Place
 from odfabric.formats.csv_grammar import Cell
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.read.csv_cells import CsvCells
+from odfabric_engine_spark.read.csv_header import Header, excel_note, repeated_row
 from odfabric_engine_spark.read.csv_options import CsvOptions
 from odfabric_engine_spark.read.dataset_columns import DECLARE_HINT, DatasetColumns
 from odfabric_engine_spark.read.encodings import Utf8File
@@ -34,15 +35,20 @@ from odfabric_engine_spark.read.input_rows import CELL, ROW, InputRows, check_na
 from odfabric_engine_spark.read.null_counts import NullCounts
 from odfabric_engine_spark.read.staging import StagingWriter
 from odfabric_engine_spark.read.text_values import bad, or_stop, type_word, typed
+from odfabric_engine_spark.read.value_hints import value_hint
 from odfabric_engine_spark.spark_types import spark_type
 
 
 @dataclass(slots=True)
 class _Part:
-    """One file with content: where each column of the result stands in it, and how many rows came before it."""
+    """One file with content: where each column of the result stands in it, and how many rows came before it.
+
+    `names` are those of its header in its own order; none without one.
+    """
 
     cells: CsvCells
     order: list[int]
+    names: list[str]
     first_row: int = 0
 
 
@@ -72,6 +78,7 @@ class CsvReader:
         for part in self._parts:
             part.first_row = writer.rows
             for batch in part.cells.batches(len(names)):
+                self._refuse_second_header(batch, part, writer.rows)
                 texts = [batch.column(index) for index in part.order]
                 ordered = [self._nulls(text, column_of) for text, column_of in zip(texts, target, strict=True)]
                 nulls.add(ordered, writer.rows)
@@ -106,22 +113,40 @@ class CsvReader:
             if first is None:
                 continue
             found = [cell.text for cell in first] if self.options.header else _made_up(names, len(first))
+            order = self._order(first, names, file)
             check_names([pa.field(name, pa.string()) for name in found], settings=settings, file=file.name)
             names = names or found
-            self._parts.append(_Part(cells, self._order(found, names, first[0], file)))
+            self._parts.append(_Part(cells, order or list(range(len(names))), found if self.options.header else []))
         return names
 
-    def _order(self, found: list[str], names: list[str], first: Cell, file: Utf8File) -> list[int]:
+    def _order(self, first: list[Cell], wanted: list[str] | None, file: Utf8File) -> list[int] | None:
+        """Where the columns that are wanted stand in the header; None without a header, or if it has too many."""
         if not self.options.header:
-            return list(range(len(names)))
-        if set(found) != set(names):
-            expected = "the schema" if self.schema is not None else "the first file"
-            raise InvalidData(
-                f"The header names {_listed(found)}, but {expected} has {_listed(names)}",
-                place=Place(file=file.name, line=first.line),
-                hint="header: false, if the first row is data",
-            )
-        return [found.index(name) for name in names]
+            note = excel_note(file)
+            if note and len(wanted or first) > 1:
+                raise note
+            return None
+        if len(first) > self.call.settings.columns_max:
+            return None
+        return Header(
+            file=file,
+            cells=first,
+            wanted=wanted,
+            declared=self.schema is not None,
+            dialect=self.options.dialect,
+            line_characters_max=self.call.settings.line_bytes_max,
+        ).order()
+
+    def _refuse_second_header(self, batch: pa.RecordBatch, part: _Part, first_row: int) -> None:
+        """Raises InvalidData for a row that repeats the header, as files have that were put together."""
+        at = repeated_row(batch, part.names, null=self.options.null)
+        if at is None:
+            return
+        raise InvalidData(
+            "The row repeats the header",
+            place=self._locate(first_row + at),
+            hint="the file seems to be put together of several: leave the header of each out but the first",
+        )
 
     def _found_schema(self, names: list[str]) -> pa.Schema | None:
         found = self._inferred(names)
@@ -178,13 +203,22 @@ class CsvReader:
             return None
         row, index = found[0]
         found_row = self._cells_of(row)
-        sample = f"the first {self.call.settings.infer_rows} rows looked like it; declare a schema"
-        inferred = sample if self.columns is None else DECLARE_HINT
+        text = found_row.row[index].text
         return InvalidData(
-            f"{shown(found_row.row[index].text)} is not {type_word(target.field(index).type, self.options.formats)}",
+            f"{shown(text)} is not {type_word(target.field(index).type, self.options.formats)}",
             place=found_row.place(index),
-            hint=None if self.schema is not None else inferred,
+            hint=self._hint(text, target.field(index), row),
         )
+
+    def _hint(self, text: str, item: pa.Field, row: int) -> str:
+        if not row and not self.options.header and text == item.name:
+            return "header: true, if the first row names the columns"
+        hint = value_hint(text, item.type, self.options.formats, name=item.name, null=self.options.null)
+        if self.schema is not None:
+            return hint
+        if self.columns is not None:
+            return f"{DECLARE_HINT}; or: {hint}"
+        return f"the first {self.call.settings.infer_rows} rows looked like it; declare a schema, or: {hint}"
 
     def _locate(self, row: int) -> Place:
         cells = self._cells_of(row)
@@ -216,7 +250,3 @@ class _FoundRow:
 def _made_up(names: list[str] | None, count: int) -> list[str]:
     """Names of the columns of a file without header: those of the schema, else numbers."""
     return names or [f"column_{index + 1}" for index in range(count)]
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names)

@@ -194,7 +194,7 @@ class _StagedRows:
                 column.append(None if value is None else convert(value))
             except Misfit as misfit:
                 place = Place(file=row.file, line=row.line, field=name + misfit.path)
-                raise InvalidData(misfit.message, place=place, hint=self._hint) from None
+                raise InvalidData(misfit.message, place=place, hint=misfit.hint or self._hint) from None
         self._waiting += 1
         self._length += row.length
         if self._waiting >= self._batch_rows or self._length >= self._batch_bytes:

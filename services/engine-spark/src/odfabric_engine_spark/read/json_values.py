@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Context, Decimal, DecimalException, Inexact, InvalidOperation
+from functools import partial
 from typing import NoReturn, TypeAlias
 
 import pyarrow as pa
@@ -21,6 +22,7 @@ from pyarrow import types
 from odfabric.errors import IncompatibleSchema, Place
 from odfabric_engine_spark.read.input_rows import shown
 from odfabric_engine_spark.read.text_values import TYPE_WORDS, TextFormats
+from odfabric_engine_spark.read.value_hints import json_time_hint
 
 JsonValue: TypeAlias = "bool | int | float | Decimal | str | list[JsonValue] | dict[str, JsonValue] | None"
 Convert: TypeAlias = Callable[[object], object]
@@ -36,9 +38,10 @@ _FLOAT32_OVERFLOW = 2.0**128 - 2.0**103
 class Misfit(ValueError):
     """A value is not of its type; `path` leads from the column to it."""
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
         self.message = message
+        self.hint = hint
         self.path = ""
 
     def inside(self, step: str) -> Misfit:
@@ -146,7 +149,7 @@ def converter(arrow: pa.DataType, formats: TextFormats, *, path: str) -> Convert
     if types.is_decimal(arrow):
         return _decimal(arrow)
     if types.is_date(arrow):
-        return _time(formats.date.days, f"a date ({formats.date.text})")
+        return _time(formats.date.days, f"a date ({formats.date.text})", partial(json_time_hint, arrow, formats, path))
     if types.is_timestamp(arrow):
         return _timestamp(arrow, formats, path)
     if types.is_binary(arrow) or types.is_fixed_size_binary(arrow):
@@ -262,11 +265,11 @@ def _decimal(arrow: pa.DataType) -> Convert:
     return convert
 
 
-def _time(parse: Callable[[str], int | None], word: str) -> Convert:
+def _time(parse: Callable[[str], int | None], word: str, hint: Callable[[object], str | None]) -> Convert:
     def convert(value: object) -> int:
         found = parse(value) if isinstance(value, str) else None
         if found is None:
-            raise _misfit(value, word)
+            raise Misfit(_misfit(value, word).message, hint(value))
         return found
 
     return convert
@@ -276,8 +279,16 @@ def _timestamp(arrow: pa.DataType, formats: TextFormats, path: str) -> Convert:
     factor = {"ms": 1, "us": 1_000}.get(arrow.unit)
     if factor is None:
         raise IncompatibleSchema(f"Column `{path}`: {arrow} has no form in JSON", place=Place(field=path))
-    millis = _time(formats.timestamp.millis, f"a timestamp ({formats.timestamp.text})")
-    return millis if factor == 1 else lambda value: int(str(millis(value))) * factor
+    hint = partial(json_time_hint, arrow, formats, path)
+    of_text = _time(formats.timestamp.millis, f"a timestamp ({formats.timestamp.text})", hint)
+    counts = "epoch" in formats.timestamp.groups
+
+    def convert(value: object) -> int:
+        # A format of seconds since 1970 reads a number as it reads a text.
+        number = _whole(value) if counts else None
+        return int(str(of_text(value if number is None else str(number)))) * factor
+
+    return convert
 
 
 def _binary(value: object) -> bytes:

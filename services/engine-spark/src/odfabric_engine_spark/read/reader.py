@@ -17,6 +17,7 @@ from odfabric.errors import InvalidData, InvalidManifest, OdfError, Place
 from odfabric.formats.arrow_schema import data_schema_to_arrow
 from odfabric.formats.ddl_schema import ddl_to_schema
 from odfabric.formats.slice_schema import check_storable
+from odfabric.formats.time_formats import date_format, timestamp_format
 from odfabric.model.source import (
     ReadStep,
     ReadStepCsv,
@@ -28,6 +29,7 @@ from odfabric.model.source import (
     ReadStepParquet,
 )
 from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.read.csv_header import other_kind
 from odfabric_engine_spark.read.csv_options import CsvOptions
 from odfabric_engine_spark.read.csv_reader import CsvReader
 from odfabric_engine_spark.read.dataset_columns import DatasetColumns
@@ -37,7 +39,6 @@ from odfabric_engine_spark.read.json_reader import JsonReader
 from odfabric_engine_spark.read.parquet_reader import ParquetReader
 from odfabric_engine_spark.read.slice_types import slice_field
 from odfabric_engine_spark.read.text_values import TextFormats
-from odfabric_engine_spark.read.time_formats import date_format, timestamp_format
 from odfabric_engine_spark.spark_types import spark_schema
 
 
@@ -68,6 +69,8 @@ def read_input(
             formats = TextFormats(date_format(step.date_format), timestamp_format(step.timestamp_format))
             sub_path = (step.sub_path or "") if isinstance(step, ReadStepJson) else None
             texts = _texts(files, known_encoding(step.encoding), "", call)
+            if problem := next(filter(None, map(other_kind, texts)), None):
+                raise problem
             return JsonReader(call, formats, schema, sub_path, columns).read(texts)
         case ReadStepParquet():
             return ParquetReader(call, _schema(step, call), columns).read([(file.path, file.name) for file in files])

@@ -16,7 +16,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from odfabric.errors import IncompatibleSchema, Place
-from odfabric_engine_spark.read.time_formats import TimeFormat
+from odfabric.formats.time_formats import TimeFormat
+from odfabric_engine_spark.read.spark_times import spark_date, spark_timestamp
 from odfabric_engine_spark.spark_types import spark_type
 
 _SPECIAL_FLOATS = ("nan", *(f"{sign}{word}" for sign in ("", "+", "-") for word in ("inf", "infinity")))
@@ -52,9 +53,9 @@ def typed(text: Column, arrow: pa.DataType, formats: TextFormats, *, path: str) 
     if types.is_floating(arrow):
         return _float(text, arrow, path)
     if types.is_date(arrow):
-        return formats.date.spark_date(text)
+        return spark_date(formats.date, text)
     if types.is_timestamp(arrow):
-        return formats.timestamp.spark_timestamp(text)
+        return spark_timestamp(formats.timestamp, text)
     raise IncompatibleSchema(f"Column `{path}`: {arrow} has no form as text", place=Place(field=path))
 
 
@@ -88,7 +89,10 @@ def type_word(arrow: pa.DataType, formats: TextFormats) -> str:
 
 def _integer(text: Column, arrow: pa.DataType, path: str) -> Column:
     plain = _first(text).between("+", "9") & _last(text).between("0", "9")
-    number = F.when(plain, text.try_cast(spark_type(arrow, path)))
+    exact = text.try_cast(spark_type(arrow, path))
+    # Writers with gaps in a column of integers, such as pandas, write 5 as 5.0.
+    whole = F.when(F.rlike(text, F.lit(r"^[+-]?[0-9]+\.0+\z")), F.substring_index(text, ".", 1))
+    number = F.when(plain, F.coalesce(exact, whole.try_cast(spark_type(arrow, path))))
     maximum = _UNSIGNED_MAX.get(arrow)
     return number if maximum is None else F.when(number.between(F.lit(0), F.lit(maximum)), number)
 
