@@ -19,7 +19,7 @@ from odfabric.domain.state_index import keys_of
 from odfabric.errors import IncompatibleSchema, InvalidManifest, InvalidRequest, Place
 from odfabric.formats.column_names import name_problems
 from odfabric.formats.ddl_schema import ddl_to_schema
-from odfabric.formats.slice_schema import check_storable
+from odfabric.formats.slice_schema import check_readable, check_storable
 from odfabric.model.data_schema import DataSchema
 from odfabric.model.manifest import DatasetSnapshot
 from odfabric.model.metadata import AddPushSource, SetDataSchema, SetPollingSource, SetVocab
@@ -78,7 +78,8 @@ def check_sources(
         declared = declared_columns(source)
         if declared is None:
             continue
-        check_storable(declared)
+        # A preprocess query makes the columns that are stored; the engine judges those.
+        (check_storable if source.preprocess is None else check_readable)(declared)
         _check_names(source, declared, f"metadata[{index}].read.schema", vocabulary, name_bytes_max, known)
         names = {vocabulary.event_time, *(field.name for field in declared.fields)}
         missing = next((key for key in keys_of(source.merge) if key not in names), None)

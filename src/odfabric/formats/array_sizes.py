@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
+from odfabric.formats.arrow_cast import map_as_list
+
 Sizes = npt.NDArray[np.int64]
 
 _SIZE_OF_LENGTH = 4
@@ -27,6 +29,8 @@ def row_sizes(array: pa.Array) -> Sizes:
         return _numbers(pc.binary_length(array), count) + _SIZE_OF_LENGTH
     if types.is_struct(kind):
         return sum((row_sizes(member) for member in array.flatten()), np.zeros(count, np.int64))
+    if types.is_map(kind):
+        return row_sizes(map_as_list(array))
     if _is_list(kind):
         return _of_rows(row_sizes(pc.list_flatten(array)), array) + _SIZE_OF_LENGTH
     return np.full(count, -(-kind.bit_width // 8) if _has_width(kind) else array.nbytes // max(1, count), np.int64)
@@ -36,6 +40,8 @@ def leaf_slots(array: pa.Array) -> list[Sizes]:
     """How many values, with those that stand for nulls and empty lists, each row has in the pages of each leaf."""
     if types.is_struct(array.type):
         return [slots for member in array.flatten() for slots in leaf_slots(member)]
+    if types.is_map(array.type):
+        return leaf_slots(map_as_list(array))
     if _is_list(array.type):
         return [np.maximum(1, _of_rows(slots, array)) for slots in leaf_slots(pc.list_flatten(array))]
     return [np.ones(len(array), np.int64)]
@@ -45,6 +51,8 @@ def leaf_values(array: pa.Array) -> list[int]:
     """How many values each leaf has that are not null."""
     if types.is_struct(array.type):
         return [count for member in array.flatten() for count in leaf_values(member)]
+    if types.is_map(array.type):
+        return leaf_values(map_as_list(array))
     if _is_list(array.type):
         return leaf_values(pc.list_flatten(array))
     return [len(array) - array.null_count]

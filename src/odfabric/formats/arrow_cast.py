@@ -31,16 +31,38 @@ def cast_array(array: pa.Array, data_type: pa.DataType, *, safe: bool = True) ->
         return pa.StructArray.from_arrays(members, fields=list(data_type), mask=mask)
     if array.type.equals(data_type) and not _has_struct(data_type):
         return array
-    if types.is_list(array.type) and types.is_list(data_type):
+    if (types.is_list(array.type) or types.is_large_list(array.type)) and types.is_list(data_type):
         items = cast_array(pc.list_flatten(array), data_type.value_type, safe=safe)
         lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
         offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
         mask = array.is_null() if array.null_count else None
         return pa.ListArray.from_arrays(offsets, items, type=data_type, mask=mask)
+    if types.is_map(array.type) and types.is_map(data_type):
+        return _cast_map(array, data_type, safe=safe)
     if not safe and types.is_timestamp(array.type) and types.is_timestamp(data_type):
         # What is left fits, or is a time that the type does not have.
         return pc.floor_temporal(array, unit=_UNITS[data_type.unit]).cast(data_type)
     return array.cast(data_type, safe=safe)
+
+
+def map_as_list(array: pa.Array) -> pa.Array:
+    """The entries of each map as a list of structs `key`, `value`: Arrow's functions know lists only."""
+    # `array.keys` and `array.items` would have more than its own where it is a slice of a larger array.
+    entry = pa.struct([pa.field("key", array.type.key_type), pa.field("value", array.type.item_type)])
+    return array.cast(pa.list_(entry))
+
+
+def _cast_map(array: pa.Array, data_type: pa.DataType, *, safe: bool) -> pa.Array:
+    lists = map_as_list(array)
+    entries = pc.list_flatten(lists)
+    lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
+    return pa.MapArray.from_arrays(
+        pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32()),
+        cast_array(entries.field("key"), data_type.key_type, safe=safe),
+        cast_array(entries.field("value"), data_type.item_type, safe=safe),
+        type=data_type,
+        mask=array.is_null() if array.null_count else None,
+    )
 
 
 def _has_struct(data_type: pa.DataType) -> bool:

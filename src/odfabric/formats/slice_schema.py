@@ -55,9 +55,16 @@ def new_slice_schema(
 
 
 _UNCLEAR = "is a nullable member of a nullable struct: its hash would depend on who reads it"
+_MAP = "is a Map, which has no logical hash; store keys and values as two lists"
+_LISTED_STRUCT = (
+    "is a Struct inside a List, which has no logical hash; store its members as lists side by side, or its text"
+)
 _HINTS = {
     _UNCLEAR: "declare the member or the struct as required (without a declared schema everything may be null),"
-    " or make columns of the members in a preprocess query"
+    " or make columns of the members in a preprocess query",
+    _MAP: "a preprocess query makes lists of it: `map_keys(m) AS keys, map_values(m) AS items`",
+    _LISTED_STRUCT: "a preprocess query makes rows of the items: `FROM input LATERAL VIEW explode(items) t AS item`;"
+    " or lists: `transform(items, i -> i.a) AS a`; or a text: `to_json(items) AS items`",
 }
 
 
@@ -66,6 +73,16 @@ def check_storable(schema: DataSchema) -> None:
     for field in schema.fields:
         for path, reason in _unstorable(field.name, field.type, nullable_above=False):
             raise IncompatibleSchema(f"Column `{path}` {reason}", place=Place(field=path), hint=_HINTS.get(reason))
+
+
+def check_readable(schema: DataSchema) -> None:
+    """Refuse types that not even a preprocess query can take: neither slices nor the engine have their values.
+
+    Raises IncompatibleSchema naming the first such field.
+    """
+    for field in schema.fields:
+        for path, reason in _unreadable(field.name, field.type):
+            raise IncompatibleSchema(f"Column `{path}` {reason}", place=Place(field=path))
 
 
 def check_compatible(new: pa.Schema, dataset: pa.Schema, *, hint: str | None = None) -> None:
@@ -130,7 +147,7 @@ def _null_problems(array: pa.Array, field: pa.Field, path: str) -> Iterator[str]
             yield from _null_problems(present.field(index), member, f"{path}.{member.name}")
     elif types.is_map(field.type):
         yield from _null_problems(_flat(array.items, array), field.type.item_field, f"{path}{{value}}")
-    elif _is_list(field.type) and not field.type.value_field.nullable:
+    elif _is_list(field.type):
         yield from _null_problems(pc.list_flatten(array), field.type.value_field, f"{path}[]")
 
 
@@ -152,10 +169,25 @@ def _unstorable(path: str, data_type: DataType, *, nullable_above: bool) -> Iter
             yield path, "is a List of fixed length in a nullable struct, which Parquet readers cannot read back"
         case DataTypeList(item_type=item):
             yield from _unstorable_items(path, item)
+        case DataTypeMap():
+            yield path, _MAP
+        case _:
+            yield from _unreadable(path, inner)
+
+
+def _unreadable(path: str, data_type: DataType) -> Iterator[tuple[str, str]]:
+    inner = data_type.inner if isinstance(data_type, DataTypeOption) else data_type
+    match inner:
+        case DataTypeStruct(fields=fields):
+            for member in fields:
+                yield from _unreadable(f"{path}.{member.name}", member.type)
+        case DataTypeList(item_type=item):
+            yield from _unreadable(f"{path}[]", item)
+        case DataTypeMap(key_type=key, value_type=value):
+            yield from _unreadable(f"{path}{{key}}", key)
+            yield from _unreadable(f"{path}{{value}}", value)
         case DataTypeDecimal(precision=precision) if precision > DECIMAL_128_DIGITS_MAX:
             yield path, f"is a Decimal of {precision} digits, at most {DECIMAL_128_DIGITS_MAX} are supported"
-        case DataTypeMap():
-            yield path, "is a Map, which has no logical hash; store keys and values as two lists"
         case DataTypeNull() | DataTypeTime() | DataTypeDuration() | DataTypeFloat16():
             yield path, f"is a {type(inner).__name__.removeprefix('DataType')}, which is not supported; cast it"
         case _:
@@ -170,10 +202,7 @@ def _unstorable_members(path: str, fields: Sequence[DataField], *, nullable_abov
 def _unstorable_items(path: str, item: DataType) -> Iterator[tuple[str, str]]:
     inner = item.inner if isinstance(item, DataTypeOption) else item
     if isinstance(inner, DataTypeStruct):
-        yield (
-            f"{path}[]",
-            "is a Struct inside a List, which has no logical hash; store its members as lists side by side, or its text",
-        )
+        yield f"{path}[]", _LISTED_STRUCT
     else:
         yield from _unstorable(f"{path}[]", inner, nullable_above=False)
 

@@ -21,7 +21,7 @@ def ddl(*elements: str) -> DataSchema:
     return ddl_to_schema(elements)
 
 
-def read_rows(call: EngineCall, step: ReadStep, *contents: bytes) -> InputRows | None:
+def read_rows(call: EngineCall, step: ReadStep, *contents: bytes, preprocessed: bool = False) -> InputRows | None:
     """What the reader gives; the files are called `f0`, `f1`..."""
     number = len(list(call.exchange.root.iterdir()))
     scratch = call.scratch / f"read-{number}"
@@ -31,7 +31,7 @@ def read_rows(call: EngineCall, step: ReadStep, *contents: bytes) -> InputRows |
         path = call.exchange.root / f"given-{number}-{index}"
         path.write_bytes(content)
         files.append(InputFile(path, f"f{index}"))
-    return read_input(step, tuple(files), replace(call, scratch=scratch))
+    return read_input(step, tuple(files), replace(call, scratch=scratch), preprocessed=preprocessed)
 
 
 def values(call: EngineCall, step: ReadStep, *contents: bytes) -> list[dict[str, Any]]:

@@ -184,19 +184,26 @@ def test_both_readers_agree_on_every_type(engine_call: EngineCall, options: dict
 
 
 @pytest.mark.parametrize("codec", ["none", "snappy", "gzip", "zstd", "lz4", "brotli"])
-def test_codecs_that_only_one_reader_knows_need_checksums(engine_call: EngineCall, codec: str) -> None:
-    table = column(list(range(100)))
-    checked = values(engine_call, ReadStepParquet(), parquet(table, compression=codec, write_page_checksum=True))
-    assert checked == table.to_pylist()
-    bare = parquet(table, compression=codec)
-    if codec != "brotli":
-        assert values(engine_call, ReadStepParquet(), bare) == table.to_pylist()
-        return
-    error = refusal(engine_call, ReadStepParquet(), bare)
+def test_every_codec_is_read_with_checksums_and_without(engine_call: EngineCall, codec: str) -> None:
+    table = pa.table({"v": list(range(100)), "t": [None, "a", "b", "b"] * 25})
+    for options in ({"write_page_checksum": True}, {}, {"use_dictionary": False}):
+        content = parquet(table, compression=codec, **options)
+        assert values(engine_call, ReadStepParquet(), content) == table.to_pylist()
+        for broken in (content[: len(content) // 2], content[:20] + content[24:]):
+            assert isinstance(refusal(engine_call, ReadStepParquet(), broken), InvalidData)
+    strict = limited(engine_call, parquet_checksums_required=True)
+    assert "checksums" in refusal(strict, ReadStepParquet(), parquet(table, compression=codec)).message
+
+
+def test_a_codec_that_no_reader_has_is_refused_by_name(engine_call: EngineCall) -> None:
+    content = parquet(column([1, 2, 3]), compression="snappy")
+    name_and_codec = b"\x18\x01v\x15\x02"
+    assert content.count(name_and_codec) == 1
+    error = refusal(engine_call, ReadStepParquet(), content.replace(name_and_codec, b"\x18\x01v\x15\x06"))
     assert isinstance(error, InvalidData)
     assert (error.place.file, error.place.field) == ("f0", "v")
-    assert "only one of two readers" in error.message
-    assert "write_page_checksum" in (error.hint or "")
+    assert "LZO" in error.message
+    assert "snappy" in (error.hint or "")
 
 
 @pytest.mark.parametrize("encoding", ["BYTE_STREAM_SPLIT", "DELTA_BINARY_PACKED", "PLAIN"])

@@ -9,12 +9,14 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from odfabric.errors import IncompatibleSchema, InvalidData, LimitExceeded
+from odfabric.formats.arrow_schema import arrow_to_data_schema
 from odfabric.model.source import ReadStepParquet
 from odfabric_engine_spark.call import EngineCall
 from tests.services.engine.reading import ddl, read_rows, refusal, values
@@ -75,6 +77,60 @@ def test_old_timestamps_of_96_bits_do_not_wrap_around(engine_call: EngineCall) -
     table = column([moment], pa.timestamp("us", "UTC"))
     content = parquet(table, use_deprecated_int96_timestamps=True)
     assert values(engine_call, ReadStepParquet(), content) == [{"v": moment}]
+
+
+IDS = [UUID(int=0), None, UUID("00112233-4455-6677-8899-aabbccddeeff")]
+BYTES_OF_IDS = [None if each is None else each.bytes for each in IDS]
+
+
+@pytest.mark.parametrize("store_schema", [True, False])
+def test_uuids_are_texts_or_bytes(engine_call: EngineCall, store_schema: bool) -> None:
+    content = parquet(column(BYTES_OF_IDS, pa.uuid()), store_schema=store_schema)
+    texts = [{"v": None if each is None else str(each)} for each in IDS]
+    for step in (ReadStepParquet(), ReadStepParquet(schema=ddl("v STRING"))):
+        assert values(engine_call, step, content) == texts
+    as_bytes = ReadStepParquet(schema=arrow_to_data_schema(pa.schema([("v", pa.binary())])))
+    assert values(engine_call, as_bytes, content) == [{"v": each} for each in BYTES_OF_IDS]
+    other = refusal(engine_call, ReadStepParquet(schema=ddl("v BIGINT")), content)
+    assert (other.place.file, other.place.field) == ("f0", "v")
+
+
+ENTRIES = [[("a", 1), ("b", None)], None, []]
+TREES = [[{"a": 1, "b": [{"c": "x"}, None]}, None], None, []]
+TREE = pa.list_(pa.struct([("a", pa.int64()), ("b", pa.list_(pa.struct([("c", pa.string())])))]))
+
+
+@pytest.mark.parametrize("checksums", [True, False])
+@pytest.mark.parametrize(
+    ("array", "kind"),
+    [
+        (ENTRIES, pa.map_(pa.string(), pa.int64())),
+        ([[("k", TREES[0])]], pa.map_(pa.string(), TREE)),
+        (TREES, TREE),
+        ([{"n": {"m": None}}, {"n": None}, None], pa.struct([("n", pa.struct([("m", pa.string())]))])),
+    ],
+    ids=str,
+)
+def test_a_query_reads_nested_values(
+    engine_call: EngineCall, array: list[Any], kind: pa.DataType, checksums: bool
+) -> None:
+    content = parquet(column(array, kind), write_page_checksum=checksums)
+    assert [row["v"] for row in values(engine_call, ReadStepParquet(), content)] == array
+    declared = arrow_to_data_schema(pa.schema([("v", kind)]))
+    rows = read_rows(engine_call, ReadStepParquet(schema=declared), content, preprocessed=True)
+    assert rows is not None
+    assert rows.frame.toArrow().column("v").to_pylist() == array
+    stored = refusal(engine_call, ReadStepParquet(schema=declared), content)
+    assert isinstance(stored, IncompatibleSchema)
+
+
+def test_nulls_within_a_column_are_refused_with_their_row(engine_call: EngineCall) -> None:
+    declared = pa.list_(pa.struct([pa.field("a", pa.int64(), nullable=False)]))
+    step = ReadStepParquet(schema=arrow_to_data_schema(pa.schema([("v", declared)])))
+    given = column([[{"a": 1}], None, [{"a": 2}, {"a": None}]], pa.list_(pa.struct([("a", pa.int64())])))
+    with pytest.raises(InvalidData, match=r"Column `v\[\].a` contains 1 null values") as caught:
+        read_rows(engine_call, step, parquet(given), preprocessed=True)
+    assert (caught.value.place.field, caught.value.place.row) == ("v", 3)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfabric.formats.arrow_cast import cast_array
+from odfabric.formats.array_sizes import leaf_slots, leaf_values, row_sizes
+from odfabric.formats.arrow_cast import cast_array, map_as_list
 
 
 def required(name: str, kind: pa.DataType) -> pa.Field:
@@ -86,3 +87,37 @@ def test_what_does_not_fit_is_refused_unless_it_may_be_cut() -> None:
     with pytest.raises(pa.ArrowInvalid):
         cast_array(times, millis)
     assert cast_array(times, millis, safe=False).field(0).cast(pa.int64()).to_pylist() == [1]
+
+
+maps = st.lists(st.none() | st.dictionaries(st.text(max_size=2), st.none() | inner, max_size=3), max_size=5)
+
+
+@given(values=maps, begin=st.integers(0, 3))
+def test_entries_of_maps_stay(values: list[Any], begin: int) -> None:
+    array = pa.array(
+        [None if value is None else list(value.items()) for value in values],
+        pa.map_(pa.string(), GIVEN.field("inner").type),
+    ).slice(min(begin, len(values)))
+    loose = pa.struct([("t", pa.string()), ("l", pa.list_(pa.int64())), ("d", pa.decimal128(9, 2))])
+    cast = cast_array(array, pa.map_(pa.string(), loose))
+    assert cast.type.item_type == loose
+    assert cast.to_pylist() == array.to_pylist()
+    cast.validate(full=True)
+
+
+@given(values=maps, begin=st.integers(0, 3))
+def test_entries_of_maps_are_lists_of_structs(values: list[Any], begin: int) -> None:
+    kept = [None if value is None else list(value.items()) for value in values][min(begin, len(values)) :]
+    array = pa.array(
+        [None if value is None else list(value.items()) for value in values],
+        pa.map_(pa.string(), GIVEN.field("inner").type),
+    ).slice(min(begin, len(values)))
+    listed = [
+        None if each is None else [(entry["key"], entry["value"]) for entry in each]
+        for each in map_as_list(array).to_pylist()
+    ]
+    assert listed == kept
+    slots, present = [int(each.sum()) for each in leaf_slots(array)], leaf_values(array)
+    entries = [entry for each in kept if each is not None for entry in each]
+    assert (slots[0], present[0]) == (sum(max(1, len(each or [])) for each in kept), len(entries))
+    assert len(row_sizes(array)) == len(kept)

@@ -10,6 +10,7 @@ from odfabric.formats.arrow_schema import arrow_to_data_schema
 from odfabric.formats.slice_schema import (
     INCOMPATIBLE,
     check_compatible,
+    check_readable,
     check_storable,
     fit_to_slice,
     new_slice_schema,
@@ -95,6 +96,36 @@ class TestStorable:
     def test_refused_by_name(self, data_type: pa.DataType, path: str, reason: str) -> None:
         with pytest.raises(IncompatibleSchema, match="Column `") as caught:
             check_storable(arrow_to_data_schema(pa.schema([("ok", pa.int8()), ("x", data_type)])))
+        assert reason in caught.value.message
+        assert caught.value.place.field == path
+
+    @pytest.mark.parametrize(
+        "data_type",
+        [
+            pa.map_(pa.string(), pa.list_(pa.struct([("a", pa.int8())]))),
+            pa.list_(pa.struct([("a", pa.struct([("b", pa.int8())]))])),
+            pa.struct([required("a", pa.list_(pa.int8(), 2))]),
+        ],
+        ids=str,
+    )
+    def test_a_query_may_read_what_no_slice_holds(self, data_type: pa.DataType) -> None:
+        schema = arrow_to_data_schema(pa.schema([("x", data_type)]))
+        check_readable(schema)
+        with pytest.raises(IncompatibleSchema):
+            check_storable(schema)
+
+    @pytest.mark.parametrize(
+        ("data_type", "path", "reason"),
+        [
+            (pa.map_(pa.string(), pa.float16()), "x{value}", "is a Float16"),
+            (pa.map_(pa.time64("us"), pa.int8()), "x{key}", "is a Time"),
+            (pa.list_(pa.struct([("a", pa.duration("s"))])), "x[].a", "is a Duration"),
+            (pa.struct([("a", pa.decimal256(39, 0))]), "x.a", "Decimal of 39 digits, at most 38"),
+        ],
+    )
+    def test_what_no_query_reads_is_refused_by_name(self, data_type: pa.DataType, path: str, reason: str) -> None:
+        with pytest.raises(IncompatibleSchema) as caught:
+            check_readable(arrow_to_data_schema(pa.schema([("x", data_type)])))
         assert reason in caught.value.message
         assert caught.value.place.field == path
 

@@ -79,7 +79,9 @@ class _Work:
     def run(self, files: tuple[InputFile, ...]) -> IngestResult:
         """All steps. Raises Spark's exceptions as they are."""
         request, call = self.request, self.call
-        self.read = read_input(request.read, files, call, DatasetColumns.of(request))
+        self.read = read_input(
+            request.read, files, call, DatasetColumns.of(request), preprocessed=request.preprocess is not None
+        )
         if self.read is None:
             return IngestResult(offsets=None, data_schema=None, max_event_time=None)
         if self.read.bytes < call.settings.compiled_bytes_min:

@@ -163,6 +163,9 @@ def _nested(arrow: pa.DataType, formats: TextFormats, path: str) -> Convert:
     if types.is_struct(arrow):
         members = {field.name: (field, converter(field.type, formats, path=f"{path}.{field.name}")) for field in arrow}
         return lambda value: struct_of(value, members)
+    if types.is_map(arrow) and types.is_string(arrow.key_type):
+        item = arrow.item_field
+        return _map(converter(item.type, formats, path=f"{path}{{value}}"), nullable=item.nullable)
     raise IncompatibleSchema(f"Column `{path}`: {arrow} has no form in JSON", place=Place(field=path))
 
 
@@ -312,6 +315,21 @@ def _list(arrow: pa.DataType, convert: Convert) -> Convert:
                 result.append(_item(item, convert, nullable=nullable))
             except Misfit as misfit:
                 raise misfit.inside(f"[{index}]") from None
+        return result
+
+    return convert_all
+
+
+def _map(convert: Convert, *, nullable: bool) -> Convert:
+    def convert_all(value: object) -> list[tuple[str, object]]:
+        if not isinstance(value, dict):
+            raise _misfit(value, "an object")
+        result = []
+        for key, item in value.items():
+            try:
+                result.append((_string(key), _item(item, convert, nullable=nullable)))
+            except Misfit as misfit:
+                raise misfit.inside(f"[{shown(key)}]") from None
         return result
 
     return convert_all

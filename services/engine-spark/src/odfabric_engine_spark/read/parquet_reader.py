@@ -19,7 +19,7 @@ from pyarrow import types
 from odfabric.errors import InvalidData, LimitExceeded, Place
 from odfabric.formats.arrow_cast import cast_array
 from odfabric.formats.parquet_footer import Footer
-from odfabric.formats.slice_schema import TIMESTAMP_TYPE
+from odfabric.formats.slice_schema import TIMESTAMP_TYPE, null_problems
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.local_rows import loose
 from odfabric_engine_spark.read.dataset_columns import DatasetColumns
@@ -36,6 +36,7 @@ from odfabric_engine_spark.read.parquet_survey import DAMAGED_HINT, Survey, foot
 from odfabric_engine_spark.read.second_reader import SecondReader
 from odfabric_engine_spark.read.slice_types import exactly_castable, slice_field
 from odfabric_engine_spark.read.staging import StagingWriter
+from odfabric_engine_spark.read.uuid_texts import is_uuid, without_extensions
 from odfabric_engine_spark.session import interpret
 from odfabric_engine_spark.spark_types import spark_schema
 
@@ -83,7 +84,6 @@ class ParquetReader:
         spark_schema(target)  # refuses types that Spark would change
         for file in self._files:
             self._check_columns(file, target)
-        # Nulls within a column are found where it is written.
         writer = StagingWriter(self.call, pa.schema([item.with_type(loose(item.type)) for item in target]), "parquet")
         nulls = NullCounts(target)
         surveys = [self._stage(file, target, writer, nulls) for file in self._files]
@@ -140,6 +140,8 @@ class ParquetReader:
             if types.is_null(file.schema.field(index).type):
                 continue  # nulls fit every type
             found = slice_field(file.schema.field(index)).type
+            if _is_bytes_of_uuid(file.schema.field(index).type, wanted.type):
+                continue
             if not exactly_castable(found, wanted.type) and not _same_but_nulls(found, wanted.type):
                 raise InvalidData(f"Column `{wanted.name}` is {found} instead of {wanted.type}", place=place)
 
@@ -160,6 +162,7 @@ class ParquetReader:
             for item in target:
                 if item.name in there:
                     columns.append(self._cast(batch.column(item.name), item, file, first_row))
+                    self._check_within(columns[-1], item, file, first_row)
                 else:
                     columns.append(pa.nulls(batch.num_rows, loose(item.type)))
             nulls.add(columns, writer.rows)
@@ -177,6 +180,15 @@ class ParquetReader:
             place = Place(file=file.name, field=item.name, row=first_row + low + 1)
             raise InvalidData(f"A value is not {item.type}: {first_line(error)}", place=place) from None
 
+    def _check_within(self, array: pa.Array, item: pa.Field, file: _File, first_row: int) -> None:
+        """Required members, items and values of a column; the nulls of the column itself are counted over all rows."""
+        if not types.is_nested(item.type):
+            return
+        within = item.with_nullable(True)
+        for problem in null_problems(array, within):
+            low = _first_failing(array, lambda part: next(null_problems(part, within), None) is not None)
+            raise InvalidData(problem, place=Place(file=file.name, field=item.name, row=first_row + low + 1))
+
     def _locate(self, row: int, name: str | None = None) -> Place:
         file = next(file for file in reversed(self._files) if file.first_row <= row)
         return Place(file=file.name, row=row - file.first_row + 1, field=name)
@@ -184,10 +196,14 @@ class ParquetReader:
 
 def _checked(array: pa.Array, arrow: pa.DataType) -> pa.Array:
     array.validate(full=True)
-    found = _cast(array, arrow)
+    found = _cast(without_extensions(array, as_text=not _is_bytes_of_uuid(array.type, arrow)), arrow)
     if _is_beyond_micros(found):
         raise pa.ArrowInvalid("the timestamp is out of range")
     return found
+
+
+def _is_bytes_of_uuid(found: pa.DataType, wanted: pa.DataType) -> bool:
+    return is_uuid(found) and (wanted.equals(found.storage_type) or bool(types.is_binary(wanted)))
 
 
 def _cast(array: pa.Array, arrow: pa.DataType) -> pa.Array:

@@ -57,6 +57,9 @@ _CODECS = {
     Codec.ZSTD: "zstd",
     Codec.LZ4_RAW: "lz4_raw",
 }
+_ARROW_ONLY = frozenset({Codec.BROTLI})
+"""Codecs that Arrow unpacks and Spark does not."""
+_UNREAD = frozenset({Codec.LZO})
 _LENGTH = struct.Struct("<I")
 _CHECK_EVERY_PAGES = 1024
 WORST_BATCHES = 8
@@ -90,7 +93,7 @@ class Survey:
     """What decoding needs to know.
 
     `leaves` are those of the columns that were looked at. `as_dictionaries` are paths of leaves whose values repeat too much to be decoded before they are counted. `unchecked` are the
-    columns of which a page carries no checksum, with the bytes that a reader takes for each.
+    columns of which a page carries no checksum, with the bytes that a reader takes for each; `arrow_only` those that Spark has no codec for.
     """
 
     footer: Footer
@@ -98,6 +101,7 @@ class Survey:
     leaves: tuple[Leaf, ...]
     as_dictionaries: tuple[str, ...]
     unchecked: dict[str, int]
+    arrow_only: frozenset[str]
     unpacked: int
 
 
@@ -232,6 +236,7 @@ class _Surveyor:
             leaves=tuple(self.leaves),
             as_dictionaries=tuple(leaf.path for leaf in self.leaves if leaf.index in by_dictionary),
             unchecked=self._unchecked(bare),
+            arrow_only=frozenset(leaf.column for leaf in self.leaves if not self._codecs(leaf).isdisjoint(_ARROW_ONLY)),
             unpacked=self.unpacked,
         )
 
@@ -245,12 +250,21 @@ class _Surveyor:
             if claimed > maximum:
                 raise self._too_much("Unpacked, the file is too large", "input_unpacked_bytes_max", maximum, None)
 
+    def _codecs(self, leaf: Leaf) -> frozenset[Codec]:
+        return frozenset(group.chunks[leaf.index].codec for group in self.footer.groups)
+
     def _chunk(self, group: RowGroup, leaf: Leaf) -> _Chunk:
         claim = self.footer.groups[group.index].chunks[leaf.index]
         found = _Chunk()
         if claim.elsewhere:
             raise damaged(
                 "a column is encrypted or lies in another file", file=self.name, column=leaf.column, group=group
+            )
+        if claim.codec in _UNREAD:
+            raise InvalidData(
+                f"Column `{leaf.column}` is compressed by {claim.codec.name}, which this node cannot unpack",
+                place=Place(file=self.name, field=leaf.column),
+                hint="write it with another codec: snappy, gzip, brotli, zstd or lz4",
             )
         if not group.rows and not claim.values:
             return found  # writers differ in what such a chunk has, and no reader looks at it

@@ -16,7 +16,7 @@ import pyarrow as pa
 from odfabric.errors import InvalidData, InvalidManifest, OdfError, Place
 from odfabric.formats.arrow_schema import data_schema_to_arrow
 from odfabric.formats.ddl_schema import ddl_to_schema
-from odfabric.formats.slice_schema import check_storable
+from odfabric.formats.slice_schema import check_readable, check_storable
 from odfabric.formats.time_formats import date_format, timestamp_format
 from odfabric.model.source import (
     ReadStep,
@@ -51,21 +51,27 @@ class InputFile:
 
 
 def read_input(
-    step: ReadStep, files: tuple[InputFile, ...], call: EngineCall, columns: DatasetColumns | None = None
+    step: ReadStep,
+    files: tuple[InputFile, ...],
+    call: EngineCall,
+    columns: DatasetColumns | None = None,
+    *,
+    preprocessed: bool = False,
 ) -> InputRows | None:
     """The rows of all files in order, None if there is no frame. `columns` decide where the step has no schema.
 
+    `preprocessed`: a query makes other columns of these, so they may have types that no slice holds.
     Raises InvalidData with the place of what is wrong, InvalidManifest for options that make no sense, IncompatibleSchema for
     types that are not supported, LimitExceeded.
     """
     match step:
         case ReadStepCsv():
-            schema, options = _schema(step, call), CsvOptions.of(step)
+            schema, options = _schema(step, call, preprocessed), CsvOptions.of(step)
             return CsvReader(call, options, schema, columns).read(
                 _texts(files, options.encoding, options.watched, call)
             )
         case ReadStepNdJson() | ReadStepJson():
-            schema = _schema(step, call)
+            schema = _schema(step, call, preprocessed)
             formats = TextFormats(date_format(step.date_format), timestamp_format(step.timestamp_format))
             sub_path = (step.sub_path or "") if isinstance(step, ReadStepJson) else None
             texts = _texts(files, known_encoding(step.encoding), "", call)
@@ -73,14 +79,16 @@ def read_input(
                 raise problem
             return JsonReader(call, formats, schema, sub_path, columns).read(texts)
         case ReadStepParquet():
-            return ParquetReader(call, _schema(step, call), columns).read([(file.path, file.name) for file in files])
+            return ParquetReader(call, _schema(step, call, preprocessed), columns).read(
+                [(file.path, file.name) for file in files]
+            )
         case ReadStepGeoJson() | ReadStepNdGeoJson() | ReadStepEsriShapefile():
             raise _unsupported(step)
         case _ as never:
             assert_never(never)
 
 
-def _schema(step: ReadStep, call: EngineCall) -> pa.Schema | None:
+def _schema(step: ReadStep, call: EngineCall, preprocessed: bool) -> pa.Schema | None:
     if step.schema is not None and step.ddl_schema is not None:
         raise InvalidManifest("schema and ddlSchema exclude each other", place=Place(field="read"))
     declared = step.schema
@@ -88,7 +96,7 @@ def _schema(step: ReadStep, call: EngineCall) -> pa.Schema | None:
         declared = ddl_to_schema(step.ddl_schema)
     if declared is None:
         return None
-    check_storable(declared)
+    (check_readable if preprocessed else check_storable)(declared)
     schema = pa.schema([slice_field(field) for field in data_schema_to_arrow(declared, encodings=False)])
     check_names(schema, settings=call.settings, file=None)
     spark_schema(schema)  # refuses types that Spark would change

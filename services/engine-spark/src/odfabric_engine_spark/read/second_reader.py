@@ -29,6 +29,7 @@ from odfabric_engine_spark.read.input_rows import ROW
 from odfabric_engine_spark.read.parquet_survey import DAMAGED, DAMAGED_HINT, RowGroup, Survey
 from odfabric_engine_spark.read.spark_path import spark_path
 from odfabric_engine_spark.read.staging import Staged
+from odfabric_engine_spark.read.uuid_texts import is_uuid
 from odfabric_engine_spark.slice_output import SINGLE_TASK_BYTES_MAX
 from odfabric_engine_spark.spark_types import spark_type
 
@@ -69,6 +70,8 @@ class SecondReader:
         maximum = self.call.settings.parquet_unchecked_bytes_max
         names, size = list[str](), 0
         for name, own in self.survey.unchecked.items():
+            if name in self.survey.arrow_only:
+                continue
             if own > maximum:
                 raise LimitExceeded(
                     "A column without page checksums is too large in a row group to be read by two readers:"
@@ -190,6 +193,8 @@ def _as_read(arrow: pa.DataType, path: str) -> T.DataType:
     """The type in which Spark reads a column as it stands."""
     if types.is_dictionary(arrow):
         return _as_read(arrow.value_type, path)
+    if isinstance(arrow, pa.BaseExtensionType):
+        return _as_read(arrow.storage_type, path)
     if types.is_timestamp(arrow):
         return T.LongType() if arrow.unit == "ns" else T.TimestampType() if arrow.tz else T.TimestampNTZType()
     if types.is_date64(arrow):
@@ -200,6 +205,9 @@ def _as_read(arrow: pa.DataType, path: str) -> T.DataType:
         )
     if _is_list(arrow):
         return T.ArrayType(_as_read(arrow.value_type, f"{path}[]"), True)
+    if types.is_map(arrow):
+        key, item = _as_read(arrow.key_type, f"{path}{{key}}"), _as_read(arrow.item_type, f"{path}{{value}}")
+        return T.MapType(key, item, True)
     return spark_type(arrow, path)
 
 
@@ -217,6 +225,13 @@ def _hashable(value: str, taken: pa.DataType, found: pa.DataType) -> str:
         item = f"item{value.count('item')}"
         parts = list(_parts(item, taken.value_type, found.value_type))
         return f"transform({value}, {item} -> xxhash64({', '.join(parts)}))"
+    if types.is_map(taken):
+        entry = f"entry{value.count('entry')}"
+        parts = [
+            *_parts(f"{entry}.key", taken.key_type, found.key_type),
+            *_parts(f"{entry}.value", taken.item_type, found.item_type),
+        ]
+        return f"transform(map_entries({value}), {entry} -> xxhash64({', '.join(parts)}))"
     return value if found == taken else _as_taken(value, found, taken)
 
 
@@ -224,6 +239,11 @@ def _as_taken(value: str, found: pa.DataType, taken: pa.DataType) -> str:
     """A value as Spark read it, in the form in which it was staged."""
     if types.is_dictionary(found):
         return _as_taken(value, found.value_type, taken)
+    if is_uuid(found) and types.is_string(taken):
+        digits = f"lower(hex({value}))"
+        return f"regexp_replace({digits}, '^(.{{8}})(.{{4}})(.{{4}})(.{{4}})', '$1-$2-$3-$4-')"
+    if isinstance(found, pa.BaseExtensionType):
+        return _as_taken(value, found.storage_type, taken)
     if types.is_timestamp(found):
         if found.unit == "ns":
             return f"timestamp_millis(({value} - pmod({value}, {_NANOS_PER_MILLI}L)) div {_NANOS_PER_MILLI}L)"

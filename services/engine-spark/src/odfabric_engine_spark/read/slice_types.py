@@ -11,6 +11,7 @@ from pyarrow import types
 
 from odfabric.errors import IncompatibleSchema, Place
 from odfabric.formats.slice_schema import TIMESTAMP_TYPE
+from odfabric_engine_spark.read.uuid_texts import is_uuid
 
 _READ_BY_SPARK = frozenset(
     {
@@ -63,6 +64,8 @@ def exactly_castable(one: pa.DataType, other: pa.DataType) -> bool:
 
 
 def _slice_type(arrow: pa.DataType, path: str) -> pa.DataType:
+    if is_uuid(arrow) or isinstance(arrow, pa.JsonType):
+        return pa.string()
     if types.is_dictionary(arrow):
         return _slice_type(arrow.value_type, path)
     if types.is_string(arrow) or types.is_large_string(arrow) or types.is_string_view(arrow):
@@ -81,6 +84,9 @@ def _slice_type(arrow: pa.DataType, path: str) -> pa.DataType:
         return pa.list_(_member(arrow.value_field, f"{path}[]"))
     if types.is_fixed_size_list(arrow):
         return pa.list_(_member(arrow.value_field, f"{path}[]"), arrow.list_size)
+    if types.is_map(arrow):
+        # No slice has it; a preprocess query makes something else of it.
+        return pa.map_(_slice_type(arrow.key_type, f"{path}{{key}}"), _member(arrow.item_field, f"{path}{{value}}"))
     if types.is_integer(arrow) or types.is_boolean(arrow) or types.is_float32(arrow) or types.is_float64(arrow):
         return arrow
     if types.is_fixed_size_binary(arrow):
