@@ -13,8 +13,10 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from odfabric.domain.chain.state import ChainState
+from odfabric.domain.runnable_sources import PermittedSources, refused_sources
 from odfabric.domain.schema_evolution import check_same_order, evolved_schema
 from odfabric.domain.snapshot import normalised
+from odfabric.domain.source_templates import template_variables, templated_texts
 from odfabric.domain.state_index import keys_of
 from odfabric.errors import IncompatibleSchema, InvalidManifest, InvalidRequest, Place
 from odfabric.formats.column_names import name_problems
@@ -88,6 +90,17 @@ def check_sources(
                 f"The primary key has the column `{missing}`, which the schema of the read step does not declare",
                 place=Place(field=f"metadata[{index}].merge"),
             )
+
+
+def check_runnable(snapshot: DatasetSnapshot, permitted: PermittedSources) -> None:
+    """Refuse sources that this node never runs, whatever the data. Raises InvalidManifest with the place of the first step."""
+    for index, source in enumerate(snapshot.metadata):
+        place = f"metadata[{index}]"
+        if isinstance(source, SetPollingSource):
+            for refused in refused_sources(source, permitted):
+                raise refused.error(place)
+            for field, text in templated_texts(source):
+                template_variables(text, field=f"{place}.{field}")
 
 
 def _check_named(

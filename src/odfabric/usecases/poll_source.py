@@ -8,7 +8,7 @@ Source: specification, "Polling sources"; reference behaviour of ingest, section
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from odfabric.domain.chain.state import ChainState
@@ -26,7 +26,7 @@ from odfabric.domain.polling import (
     value_of,
 )
 from odfabric.domain.snapshot_guard import UNGUARDED, SnapshotGuard
-from odfabric.errors import Determinate, HeadMoved, InvalidManifest, LimitExceeded, NotFound, Place
+from odfabric.errors import Determinate, HeadMoved, InvalidData, InvalidManifest, LimitExceeded, NotFound, Place
 from odfabric.model.commit import CatalogEntry, Head
 from odfabric.model.engine import EngineProgress
 from odfabric.model.instant import NANOS_PER_MILLI, Instant
@@ -111,7 +111,7 @@ def poll_source(
             if fetched is None:
                 return result
             run.report(EngineProgress(stage=f"ingest {fetched.name}", done=taken, total=taken + 1 + fetched.remaining))
-            prepared = _prepare(source.prepare or (), fetched.path, folder, preparation=sources.preparation)
+            prepared = _prepare(source.prepare or (), fetched, folder, preparation=sources.preparation)
             given = _ingest_input(source, fetched, prepared, folder, guard=guard)
 
             def build(base: Head, given: IngestInput = given) -> PlannedCommit | None:
@@ -241,25 +241,34 @@ def _fetch_from_glob(
     )
 
 
-def _prepare(steps: tuple[PrepStep, ...], fetched: Path, folder: Path, *, preparation: SourcePreparation) -> Path:
+def _prepare(steps: tuple[PrepStep, ...], fetched: Fetched, folder: Path, *, preparation: SourcePreparation) -> Path:
     """Run the steps one after the other; the result lies in `folder`, where the engine may read it."""
-    path = fetched
+    path = fetched.path
     for number, step in enumerate(steps):
         into = folder / f"prepared-{number}"
-        match step:
-            case PrepStepDecompress(format=CompressionFormat.GZIP):
-                preparation.decompress_gzip(path, into)
-            case PrepStepDecompress(format=CompressionFormat.ZIP, sub_path=sub_path):
-                preparation.decompress_zip(path, into, sub_path=sub_path)
-            case _:
-                raise InvalidManifest(
-                    "this node does not run commands to prepare data",
-                    place=Place(field=f"prepare[{number}].kind"),
-                    hint="use Decompress, or preprocess with SQL",
-                )
+        try:
+            _prepare_step(step, number, path, into, preparation=preparation)
+        except (InvalidData, LimitExceeded) as refused:
+            # The user knows the file by the name that the source gives it, not by that of the step's input.
+            refused.place = replace(refused.place, file=fetched.name)
+            raise
         path = into
-    if path is fetched and not path.is_relative_to(folder):
+    if path is fetched.path and not path.is_relative_to(folder):
         into = folder / "fetched"
         preparation.copy(path, into)
         path = into
     return path
+
+
+def _prepare_step(step: PrepStep, number: int, path: Path, into: Path, *, preparation: SourcePreparation) -> None:
+    match step:
+        case PrepStepDecompress(format=CompressionFormat.GZIP):
+            preparation.decompress_gzip(path, into)
+        case PrepStepDecompress(format=CompressionFormat.ZIP, sub_path=sub_path):
+            preparation.decompress_zip(path, into, sub_path=sub_path)
+        case _:
+            raise InvalidManifest(
+                "this node does not run commands to prepare data",
+                place=Place(field=f"prepare[{number}].kind"),
+                hint="use Decompress, or preprocess with SQL",
+            )
