@@ -18,6 +18,7 @@ from functools import cache, lru_cache
 from typing import TypeAlias
 
 from odfabric.formats.file_rows import RowBatch, Value
+from odfabric.formats.time_formats import OFFSET_PATTERN
 
 EXACT_FLOATS = 2**53
 """Whole numbers up to here are kept by a double."""
@@ -34,7 +35,8 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 # As engines read times that declare no format of their own: RFC 3339, a day alone is its midnight, and no zone means UTC.
 _TIME = re.compile(
     r"(?P<day>[0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ](?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,9})?"
-    r" ?(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])?",
+    r" ?(?:[Zz]|"
+    rf"{OFFSET_PATTERN})?",
     re.ASCII,
 )
 # What engines take where a type is declared is more than what is guessed to be of that type.

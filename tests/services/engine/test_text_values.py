@@ -11,9 +11,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
 
+from odfabric.formats.time_formats import TimeFormat, date_format, timestamp_format
 from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.read.spark_times import spark_date, spark_timestamp
 from odfabric_engine_spark.read.text_values import TextFormats, typed
-from odfabric_engine_spark.read.time_formats import TimeFormat, date_format, timestamp_format
 
 pytestmark = pytest.mark.spark
 
@@ -26,6 +27,8 @@ FORMATS = [
     "%A, %d %B %Y %H:%M:%S.%3f",
     "%s",
     "%Y-%m",
+    "%d-%b-%y %H.%M %p",
+    "%G-W%V-%uT%H:%M%z",
 ]
 SHAPES = [
     "{0:%Y-%m-%d %H:%M:%S}",
@@ -40,6 +43,12 @@ SHAPES = [
     "{0:%A, %d %B %Y %H:%M:%S}.123",
     "{1}",
     "{0:%Y-%m}",
+    "{0:%Y-%m-%d %H:%M:%S}+02",
+    "{0:%Y-%m-%dT%H:%M:%S} -1800",
+    "{0:%Y-%m-%dT%H:%M:%S}.{1}+0530",
+    "{0:%d-%b-%y %H.%M %p}",
+    "{0:%G-W%V-%uT%H:%M}+0545",
+    "{0:%G-W53-%uT%H:%M}-03",
 ]
 
 
@@ -55,7 +64,8 @@ def time_texts() -> list[str]:
     for text in texts:
         position = chance.randrange(len(text))
         damaged.append(text[:position] + chance.choice("0123456789 :-/.TZx") + text[position + 1 :])
-    return [*texts, *damaged, "", " ", "\n", "2020-01-01\n"]
+    capitals = [text.upper() for text in texts]
+    return [*texts, *damaged, *capitals, "", " ", "\n", "2020-01-01\n"]
 
 
 @pytest.mark.parametrize("pattern", FORMATS)
@@ -63,11 +73,11 @@ def test_spark_reads_times_as_python_does(engine_call: EngineCall, pattern: str 
     texts = time_texts()
     frame = engine_call.session.createDataFrame(pa.table({"t": texts}))
     stamps: TimeFormat = timestamp_format(pattern)
-    found = frame.select(F.unix_millis(stamps.spark_timestamp(F.col("t")))).toArrow().column(0).to_pylist()
+    found = frame.select(F.unix_millis(spark_timestamp(stamps, F.col("t")))).toArrow().column(0).to_pylist()
     assert dict(zip(texts, found, strict=True)) == {text: stamps.millis(text) for text in texts}
     if pattern != "%s":
         days: TimeFormat = date_format(pattern)
-        found = frame.select(F.unix_date(days.spark_date(F.col("t")))).toArrow().column(0).to_pylist()
+        found = frame.select(F.unix_date(spark_date(days, F.col("t")))).toArrow().column(0).to_pylist()
         assert dict(zip(texts, found, strict=True)) == {text: days.days(text) for text in texts}
     assert sum(stamps.millis(text) is not None for text in texts) > 20
 

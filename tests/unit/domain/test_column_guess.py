@@ -23,10 +23,10 @@ from odfabric.domain.column_guess import (
     shown,
 )
 from odfabric.formats.file_rows import FileRows, RowBatch, RowLimits
+from odfabric.formats.time_formats import date_format, timestamp_format
 from odfabric.model.file_shape import FileFormat, FileShape
 from odfabric_engine_spark.read.json_values import Misfit, converter
 from odfabric_engine_spark.read.text_values import TextFormats
-from odfabric_engine_spark.read.time_formats import date_format, timestamp_format
 
 LIMITS = RowLimits(columns_max=10, line_characters_max=1000)
 FORMATS = TextFormats(date_format(None), timestamp_format(None))
@@ -35,8 +35,11 @@ NUMBERS = (
     *("9223372036854775807", "9223372036854775808", "9007199254740993"),
 )
 TIMES = ("2026-01-31", "2026-02-30", "2026-01-31T10:00:00Z", "2026-01-31 10:00", "2026-01-31 10:00:00.123456789 +02:00")
+OFFSETS = ("+00", "-0330", "+18", "+19:00", "+1", " -05")
 TEXTS = ("true", "FALSE", "", " 1", "+1", "abc", 'a "b"', "two\nlines", "a,b", "NaN", "\u0661", "a\\", '\\"')
-LIKELY = st.one_of(*map(st.sampled_from, (NUMBERS, TIMES, TEXTS)))
+LIKELY = st.one_of(
+    *map(st.sampled_from, (NUMBERS, TIMES, TEXTS, tuple(f"2026-01-31 10:00:00{each}" for each in OFFSETS)))
+)
 CELLS = st.one_of(LIKELY, st.text(max_size=6).filter(lambda text: not set(text) & set("\0\r\u2028\ud800")))
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 VALUES = st.one_of(

@@ -38,7 +38,7 @@ from odfabric_engine_spark.preprocess import EVENT_TIME, Prepared, prepare, rese
 from odfabric_engine_spark.read.dataset_columns import DatasetColumns
 from odfabric_engine_spark.read.input_rows import CELL, InputRows, column, stopped_by
 from odfabric_engine_spark.read.reader import InputFile, read_input
-from odfabric_engine_spark.read.time_formats import whole_millis
+from odfabric_engine_spark.read.spark_times import whole_millis
 from odfabric_engine_spark.session import interpret
 from odfabric_engine_spark.slice_input import read_slices
 from odfabric_engine_spark.slice_output import SliceShape, write_slice

@@ -24,6 +24,7 @@ from pyspark.sql import functions as F
 
 from odfabric.errors import InvalidData, OdfError, Place
 from odfabric.formats.slice_schema import TIMESTAMP_TYPE
+from odfabric.formats.time_formats import RFC3339_TIMESTAMP
 from odfabric.model.engine import RenamedColumn
 from odfabric.model.metadata import TransformSql
 from odfabric.model.source import MergeStrategy, MergeStrategyChangelogStream, MergeStrategyUpsertStream
@@ -36,7 +37,7 @@ from odfabric_engine_spark.local_rows import local_rows
 from odfabric_engine_spark.read.exact_filters import with_exact_filters
 from odfabric_engine_spark.read.input_rows import ROW, InputRows, column, raised
 from odfabric_engine_spark.read.spark_path import spark_path
-from odfabric_engine_spark.read.time_formats import timestamp_format
+from odfabric_engine_spark.read.spark_times import spark_timestamp
 from odfabric_engine_spark.result_rows import SCRATCH_OPTIONS, ResultTooLarge, collected
 from odfabric_engine_spark.spark_types import arrow_schema, spark_type
 from odfabric_engine_spark.validate.gate import run_gated_steps
@@ -231,7 +232,7 @@ def _event_time_by_default(rows: InputRows, vocabulary: DatasetVocabulary) -> In
     if types.is_integer(item.type) and item.type.bit_width >= _EVENT_TIME_BITS_MIN:
         time = F.when(value.between(_SECONDS_MIN, _SECONDS_MAX), F.timestamp_seconds(value))
     elif types.is_string(item.type):
-        time = timestamp_format(None).spark_timestamp(value)
+        time = spark_timestamp(RFC3339_TIMESTAMP, value)
     else:
         return rows
     stop = raised(EVENT_TIME, F.col(ROW)).cast("timestamp")

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from odfabric.errors import InvalidManifest, Place
 from odfabric.formats.csv_grammar import CsvDialect
+from odfabric.formats.time_formats import date_format, timestamp_format
 from odfabric.model.source import ReadStepCsv
 from odfabric_engine_spark.read.encodings import known_encoding
 from odfabric_engine_spark.read.text_values import TextFormats
-from odfabric_engine_spark.read.time_formats import date_format, timestamp_format
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

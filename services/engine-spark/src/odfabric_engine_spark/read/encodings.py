@@ -1,6 +1,6 @@
 """Bytes of users as Unicode, strictly.
 
-Owns which encodings are known and the place of bytes that are none. Invariant: no character is replaced or dropped; what
+Owns the place of bytes that are none; which encodings are known says `odfabric.formats.text_encodings`. Invariant: no character is replaced or dropped; what
 leaves here is a UTF-8 file without byte order mark, the input itself where it already is one.
 """
 
@@ -13,55 +13,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from odfabric.errors import InvalidData, InvalidManifest, Place
+from odfabric.errors import InvalidData, Place
+from odfabric.formats.text_encodings import check_encoding, encoding_name
 
+UTF_8 = "utf-8"
 _CHUNK_BYTES = 1 << 20
-_KNOWN = [
-    "utf-8",
-    "utf-16",
-    "utf-16-le",
-    "utf-16-be",
-    "utf-32",
-    "ascii",
-    "iso8859-1",
-    "iso8859-2",
-    "iso8859-3",
-    "iso8859-4",
-    "iso8859-5",
-    "iso8859-6",
-    "iso8859-7",
-    "iso8859-8",
-    "iso8859-9",
-    "iso8859-10",
-    "iso8859-11",
-    "iso8859-13",
-    "iso8859-14",
-    "iso8859-15",
-    "iso8859-16",
-    "cp1250",
-    "cp1251",
-    "cp1252",
-    "cp1253",
-    "cp1254",
-    "cp1255",
-    "cp1256",
-    "cp1257",
-    "cp1258",
-    "cp437",
-    "cp850",
-    "cp866",
-    "koi8-r",
-    "koi8-u",
-    "mac-roman",
-    "shift_jis",
-    "euc_jp",
-    "iso2022_jp",
-    "gb2312",
-    "gbk",
-    "gb18030",
-    "big5",
-    "euc_kr",
-]
 _BOM = "\ufeff"
 
 
@@ -88,15 +44,9 @@ class Utf8File:
 
 def known_encoding(name: str | None) -> str:
     """The name under which Python knows an encoding. Raises InvalidManifest for one that is not offered."""
-    try:
-        found = codecs.lookup(name or "utf-8").name
-    except (LookupError, ValueError):
-        found = ""
-    if found not in {codecs.lookup(known).name for known in _KNOWN}:
-        raise InvalidManifest(
-            f"Encoding `{name}` is not known", place=Place(field="encoding"), hint=f"known: {', '.join(_KNOWN)}"
-        )
-    return found
+    if problem := check_encoding(name):
+        raise problem
+    return encoding_name(name) or UTF_8
 
 
 def as_utf8(path: Path, name: str, *, encoding: str, scratch: Path, watched: str) -> Utf8File:

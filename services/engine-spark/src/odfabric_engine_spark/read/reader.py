@@ -17,6 +17,7 @@ from odfabric.errors import InvalidData, InvalidManifest, OdfError, Place
 from odfabric.formats.arrow_schema import data_schema_to_arrow
 from odfabric.formats.ddl_schema import ddl_to_schema
 from odfabric.formats.slice_schema import check_storable
+from odfabric.formats.time_formats import date_format, timestamp_format
 from odfabric.model.source import (
     ReadStep,
     ReadStepCsv,
@@ -37,7 +38,6 @@ from odfabric_engine_spark.read.json_reader import JsonReader
 from odfabric_engine_spark.read.parquet_reader import ParquetReader
 from odfabric_engine_spark.read.slice_types import slice_field
 from odfabric_engine_spark.read.text_values import TextFormats
-from odfabric_engine_spark.read.time_formats import date_format, timestamp_format
 from odfabric_engine_spark.spark_types import spark_schema
 
 

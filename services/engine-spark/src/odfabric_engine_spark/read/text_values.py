@@ -16,7 +16,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from odfabric.errors import IncompatibleSchema, Place
-from odfabric_engine_spark.read.time_formats import TimeFormat
+from odfabric.formats.time_formats import TimeFormat
+from odfabric_engine_spark.read.spark_times import spark_date, spark_timestamp
 from odfabric_engine_spark.spark_types import spark_type
 
 _SPECIAL_FLOATS = ("nan", *(f"{sign}{word}" for sign in ("", "+", "-") for word in ("inf", "infinity")))
@@ -52,9 +53,9 @@ def typed(text: Column, arrow: pa.DataType, formats: TextFormats, *, path: str) 
     if types.is_floating(arrow):
         return _float(text, arrow, path)
     if types.is_date(arrow):
-        return formats.date.spark_date(text)
+        return spark_date(formats.date, text)
     if types.is_timestamp(arrow):
-        return formats.timestamp.spark_timestamp(text)
+        return spark_timestamp(formats.timestamp, text)
     raise IncompatibleSchema(f"Column `{path}`: {arrow} has no form as text", place=Place(field=path))
 
 
