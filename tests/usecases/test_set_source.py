@@ -265,3 +265,22 @@ def test_a_source_that_never_runs_here_is_refused_when_it_is_declared(tmp_path: 
     with pytest.raises(InvalidManifest):
         memory.node.editing.set_source(snapshot, memory.node.operator)
     assert len(list(memory.node.log(entry, limit=10))) == 2
+
+
+@pytest.mark.parametrize(
+    ("option", "hint"),
+    [
+        ("encoding: klingon", "utf-8"),
+        ("timestampFormat: 'dd/MM/yyyy HH:mm'", "%d/%m/%Y %H:%M"),
+        ("dateFormat: '%Q'", "%Y"),
+    ],
+)
+def test_text_options_that_read_nothing_are_refused_when_a_source_is_declared(
+    tmp_path: Path, option: str, hint: str
+) -> None:
+    memory = MemoryNode(tmp_path)
+    for manifest in (ROOT, POLLED):
+        with pytest.raises(InvalidManifest) as refused:
+            memory.add(manifest.replace("kind: NdJson", f"kind: NdJson\n      {option}"))
+        assert refused.value.place.field == f"metadata[0].read.{option.partition(':')[0]}"
+        assert hint in (refused.value.hint or "")

@@ -22,10 +22,12 @@ from odfabric.errors import IncompatibleSchema, InvalidManifest, InvalidRequest,
 from odfabric.formats.column_names import name_problems
 from odfabric.formats.ddl_schema import ddl_to_schema
 from odfabric.formats.slice_schema import check_storable
+from odfabric.formats.text_encodings import check_encoding
+from odfabric.formats.time_formats import check_date_format, check_timestamp_format
 from odfabric.model.data_schema import DataSchema
 from odfabric.model.manifest import DatasetSnapshot
 from odfabric.model.metadata import AddPushSource, SetDataSchema, SetPollingSource, SetVocab
-from odfabric.model.source import ReadStep
+from odfabric.model.source import ReadStep, ReadStepCsv, ReadStepJson, ReadStepNdJson
 from odfabric.model.vocabulary import DatasetVocabulary
 
 Source: TypeAlias = AddPushSource | SetPollingSource
@@ -101,6 +103,20 @@ def check_runnable(snapshot: DatasetSnapshot, permitted: PermittedSources) -> No
                 raise refused.error(place)
             for field, text in templated_texts(source):
                 template_variables(text, field=f"{place}.{field}")
+        if isinstance(source, AddPushSource | SetPollingSource):
+            _check_text_options(source.read, f"{place}.read")
+
+
+def _check_text_options(read: ReadStep, place: str) -> None:
+    if not isinstance(read, ReadStepCsv | ReadStepJson | ReadStepNdJson):
+        return
+    for refused in (
+        check_encoding(read.encoding, field=f"{place}.encoding"),
+        check_date_format(read.date_format, option=f"{place}.dateFormat"),
+        check_timestamp_format(read.timestamp_format, option=f"{place}.timestampFormat"),
+    ):
+        if refused is not None:
+            raise refused
 
 
 def _check_named(
