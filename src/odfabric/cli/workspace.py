@@ -170,7 +170,14 @@ class WorkspaceBackend:
         return found.to_value() if isinstance(found, CommitResult) else dict(self._finish(found))
 
     def pull(
-        self, ref: str, *, url: str | None, recursive: bool, fetch_uncacheable: bool, allow_shrink: bool = False
+        self,
+        ref: str,
+        *,
+        url: str | None,
+        recursive: bool,
+        fetch_uncacheable: bool = False,
+        fetch_again: bool = False,
+        allow_shrink: bool = False,
     ) -> dict[str, object]:
         """Bring a dataset up to date and wait."""
         alias, dataset = None, None
@@ -191,6 +198,7 @@ class WorkspaceBackend:
             recursive=recursive,
             fetch_uncacheable=fetch_uncacheable,
             allow_shrink=allow_shrink,
+            fetch_again=fetch_again,
             folder_of_user=Path.cwd(),
         )
         return dict(self._finish(self._node.enqueue_pull(request)))

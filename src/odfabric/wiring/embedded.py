@@ -80,7 +80,7 @@ from odfabric.wiring.metrics import (
 from odfabric.wiring.node import Node
 from odfabric.wiring.node_ports import NodePorts, intercepted
 from odfabric.wiring.overview import places
-from odfabric.wiring.polling import polling_ports
+from odfabric.wiring.polling import folder_savepoints, polling_ports
 from odfabric.wiring.remotes import RemotesByScheme
 from odfabric.wiring.shared_heads import with_heads_in_objects
 from odfabric.wiring.sign_in import open_identity_providers, open_passwords, open_rate_limits
@@ -228,12 +228,13 @@ def open_node(settings: Settings, *, engine: Engine | None = None, clock: Clock 
 
 
 def _sweep(stores: Stores, node: Node) -> int:
-    """Remove what dead processes left in the folder of objects or copies."""
+    """Remove bodies of failed pulls that are too old, and what dead processes left in the folder of objects or copies."""
+    expired = folder_savepoints(node.settings).sweep(node.ports.clock.now())
     if stores.folder is None:
-        return 0
+        return expired
     lifetime_ns = int(node.settings.leftover_lifetime_s * NANOS_PER_SECOND)
     oldest = Instant(node.ports.clock.now().epoch_ns - lifetime_ns)
-    return stores.folder.remove_leftovers(older_than=oldest, entries_max=node.settings.leftover_entries_max)
+    return expired + stores.folder.remove_leftovers(older_than=oldest, entries_max=node.settings.leftover_entries_max)
 
 
 def _ports(
@@ -293,7 +294,7 @@ def _ports(
         state_index=state_index,
         engine=engine,
         exchange=exchange,
-        sources=polling_ports(settings, egress),
+        sources=polling_ports(settings, egress, folder_savepoints(settings)),
         remotes=RemotesByScheme(
             by_scheme, tokens={origin: token.get_secret_value() for origin, token in settings.remote_tokens.items()}
         ),

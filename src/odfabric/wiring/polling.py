@@ -6,7 +6,9 @@ from odfabric.adapters.http.egress import Egress
 from odfabric.adapters.http.fetch import HttpFetch
 from odfabric.adapters.local_fs.archives import ArchiveLimits, ArchivePreparation
 from odfabric.adapters.local_fs.poll_folder import PollFolder
+from odfabric.adapters.local_fs.savepoints import FolderSavepoints
 from odfabric.domain.runnable_sources import PermittedSources
+from odfabric.ports.savepoints import Savepoints
 from odfabric.settings import Settings
 from odfabric.usecases.poll_source import PollingPorts
 
@@ -16,7 +18,20 @@ def permitted_sources(settings: Settings) -> PermittedSources:
     return PermittedSources()
 
 
-def polling_ports(settings: Settings, egress: Egress) -> PollingPorts:
+SAVEPOINTS_FOLDER = "savepoints"
+"""Below the workspace: bodies of failed pulls."""
+
+
+def folder_savepoints(settings: Settings) -> FolderSavepoints:
+    """Bodies of failed pulls, in the workspace of this process."""
+    return FolderSavepoints(
+        settings.workspace / SAVEPOINTS_FOLDER,
+        bytes_max=settings.savepoint_bytes_max,
+        age_s_max=settings.savepoint_s_max,
+    )
+
+
+def polling_ports(settings: Settings, egress: Egress, savepoints: Savepoints) -> PollingPorts:
     """The ports of polling, over the guarded client and the poll folder."""
     return PollingPorts(
         http=HttpFetch(egress, source_bytes_max=settings.source_bytes_max),
@@ -38,4 +53,5 @@ def polling_ports(settings: Settings, egress: Egress) -> PollingPorts:
                 source_bytes_max=settings.source_bytes_max,
             )
         ),
+        savepoints=savepoints,
     )
