@@ -44,7 +44,10 @@ class IngestSettings(BaseSettings):
     )
     snapshot_shrink_rows_min: int = Field(100, ge=1, description="Rows from which on a Snapshot is protected so")
     poll_files_max: int = Field(10_000, description="Files that one pull ingests, and that one glob may match")
-
+    savepoint_bytes_max: int = Field(
+        10 * GIB, description="Bodies together that are kept of pulls that fetched and then failed; 0 keeps none"
+    )
+    savepoint_s_max: float = Field(7 * 24 * 3600.0, description="How long each of them is kept")
     poll_entries_max: int = Field(1_000_000, description="Names that one glob looks at")
     leftover_lifetime_s: float = Field(
         3600.0, description="Age at which an unfinished write of a dead process is removed"

@@ -240,3 +240,47 @@ def test_names_that_a_dataset_has_stay(tmp_path: Path) -> None:
     (snapshot,) = parse_snapshots(long.replace(f"{'v' * 100},", f"{'w' * 100},"), file="test.yaml")
     with pytest.raises(LimitExceeded):
         memory.node.editing.set_source(snapshot, memory.node.operator)
+
+
+@pytest.mark.parametrize(
+    ("fetch", "field"),
+    [
+        ("{kind: Url, url: 'ftp://host.invalid/x.csv'}", "fetch.url"),
+        ("{kind: Url, url: 'https://host.invalid/${{ HOST }}'}", "fetch.url"),
+        (
+            "{kind: Url, url: 'https://host.invalid', headers: [{name: A, value: '${{ env.A'}]}",
+            "fetch.headers[0].value",
+        ),
+    ],
+)
+def test_a_source_that_never_runs_here_is_refused_when_it_is_declared(tmp_path: Path, fetch: str, field: str) -> None:
+    memory = MemoryNode(tmp_path)
+    never = POLLED.replace("{kind: FilesGlob, path: 'arrivals/*.ndjson'}", fetch)
+    with pytest.raises(InvalidManifest) as refused:
+        memory.add(never)
+    assert refused.value.place.field == f"metadata[0].{field}"
+    assert memory.node.datasets(after=None, limit=10) == []
+    entry = memory.add(POLLED)
+    (snapshot,) = parse_snapshots(never, file="test.yaml")
+    with pytest.raises(InvalidManifest):
+        memory.node.editing.set_source(snapshot, memory.node.operator)
+    assert len(list(memory.node.log(entry, limit=10))) == 2
+
+
+@pytest.mark.parametrize(
+    ("option", "hint"),
+    [
+        ("encoding: klingon", "utf-8"),
+        ("timestampFormat: 'dd/MM/yyyy HH:mm'", "%d/%m/%Y %H:%M"),
+        ("dateFormat: '%Q'", "%Y"),
+    ],
+)
+def test_text_options_that_read_nothing_are_refused_when_a_source_is_declared(
+    tmp_path: Path, option: str, hint: str
+) -> None:
+    memory = MemoryNode(tmp_path)
+    for manifest in (ROOT, POLLED):
+        with pytest.raises(InvalidManifest) as refused:
+            memory.add(manifest.replace("kind: NdJson", f"kind: NdJson\n      {option}"))
+        assert refused.value.place.field == f"metadata[0].read.{option.partition(':')[0]}"
+        assert hint in (refused.value.hint or "")

@@ -183,9 +183,16 @@ class Backend(Protocol):
         """What a push would do: `{rows, operations, changes, sample, ..}`, or `{rows, refused, refusedCount, problem}`."""
 
     def pull(
-        self, ref: str, *, url: str | None, recursive: bool, fetch_uncacheable: bool, allow_shrink: bool = False
+        self,
+        ref: str,
+        *,
+        url: str | None,
+        recursive: bool,
+        fetch_uncacheable: bool = False,
+        fetch_again: bool = False,
+        allow_shrink: bool = False,
     ) -> dict[str, object]:
-        """`{id, alias, head, blocks, offsets, rows, upToDate}`."""
+        """`{id, alias, head, blocks, offsets, rows, upToDate}`, and of a polling source `poll`."""
 
     def log(self, ref: str, *, limit: int) -> list[dict[str, object]]:
         """`{hash, block}`, newest first."""

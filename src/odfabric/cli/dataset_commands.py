@@ -230,10 +230,13 @@ def pull(
     refs: list[str] = typer.Argument(help="Datasets, or the URL of a remote one together with --as"),
     name: str = typer.Option("", "--as", help="Name of the copy of a remote dataset"),
     recursive: bool = typer.Option(False, "--recursive", "-r", help="Bring inputs up to date first"),
-    fetch_uncacheable: bool = typer.Option(False, help="Poll sources again that cannot tell what is new"),
+    fetch_uncacheable: bool = typer.Option(False, help="Append what a source sends that cannot tell what is new"),
     allow_shrink: bool = typer.Option(False, help="A Snapshot may lose most of its rows"),
+    fetch: bool = typer.Option(False, help="Fetch again what is kept of a pull that fetched and then failed"),
 ) -> None:
     """Bring datasets up to date: poll, transform or copy. One that fails does not keep the others from it; its failure is told at the end."""
+    from odfabric.usecases.polling.poll_report import poll_lines
+
     output = context_of(context).output
     results = []
     failed: list[OdfError | JobFailed] = []
@@ -248,6 +251,7 @@ def pull(
                     recursive=recursive,
                     fetch_uncacheable=fetch_uncacheable,
                     allow_shrink=allow_shrink,
+                    fetch_again=fetch,
                 )
             except External:
                 if len(refs) > 1:
@@ -263,6 +267,8 @@ def pull(
             if not output.as_json:
                 what = "up to date" if pulled["upToDate"] else said_of(pulled)
                 output.result(None, f"{pulled['alias']}: {what}")
+                for line in poll_lines(pulled.get("poll")):
+                    output.result(None, f"  {line}")
     if output.as_json and results:
         output.document(results[0] if len(refs) == 1 else results)
     if failed:

@@ -167,10 +167,23 @@ class NodeBackend:
             raise JobFailed(_with_file(failed.document, push.name)) from None
 
     def pull(
-        self, ref: str, *, url: str | None, recursive: bool, fetch_uncacheable: bool, allow_shrink: bool = False
+        self,
+        ref: str,
+        *,
+        url: str | None,
+        recursive: bool,
+        fetch_uncacheable: bool = False,
+        fetch_again: bool = False,
+        allow_shrink: bool = False,
     ) -> dict[str, object]:
         """Bring a dataset up to date and wait."""
-        body = {"url": url, "recursive": recursive, "fetchUncacheable": fetch_uncacheable, "allowShrink": allow_shrink}
+        body = {
+            "url": url,
+            "recursive": recursive,
+            "fetchUncacheable": fetch_uncacheable,
+            "fetchAgain": fetch_again,
+            "allowShrink": allow_shrink,
+        }
         return dict(self._finished(self.connection.send("POST", f"{self._path(ref)}/pull", json=body)))
 
     def log(self, ref: str, *, limit: int) -> list[dict[str, object]]:

@@ -184,7 +184,14 @@ class WorkspaceBackend:
         return dict(self._finish(job))
 
     def pull(
-        self, ref: str, *, url: str | None, recursive: bool, fetch_uncacheable: bool, allow_shrink: bool = False
+        self,
+        ref: str,
+        *,
+        url: str | None,
+        recursive: bool,
+        fetch_uncacheable: bool = False,
+        fetch_again: bool = False,
+        allow_shrink: bool = False,
     ) -> dict[str, object]:
         """Bring a dataset up to date and wait."""
         alias, dataset = None, None
@@ -205,6 +212,7 @@ class WorkspaceBackend:
             recursive=recursive,
             fetch_uncacheable=fetch_uncacheable,
             allow_shrink=allow_shrink,
+            fetch_again=fetch_again,
             folder_of_user=Path.cwd(),
         )
         return dict(self._finish(self._node.enqueue_pull(request)))

@@ -1,6 +1,6 @@
-"""Deciding an ingest: which source, whether to fetch at all, and what is committed.
+"""Deciding an ingest: which source, and what is committed.
 
-Owns the choice of a source, the rule of uncacheable sources, and the events of a finished ingest. Invariant: every AddData
+Owns the choice of a source and the events of a finished ingest. Invariant: every AddData
 repeats what is still relevant of the last one (offset, checkpoint, watermark, source state), so the newest block is enough to
 go on from (RFC-014). Not here: reading and merging rows (the engine), fetching (`usecases.poll_source`).
 """
@@ -29,7 +29,7 @@ from odfabric.model.metadata import (
     SetPollingSource,
     SourceState,
 )
-from odfabric.model.source import FetchStep, FetchStepMqtt, MergeStrategyAppend
+from odfabric.model.source import MergeStrategyAppend
 
 DEFAULT_SOURCE_NAME = "default"
 AUTO_SOURCE_NAME = "auto"
@@ -70,11 +70,6 @@ def auto_push_source(media_type: str) -> AddPushSource:
     return AddPushSource(
         source_name=AUTO_SOURCE_NAME, read=best_effort_read_step(media_type), merge=MergeStrategyAppend()
     )
-
-
-def is_uncacheable(state: ChainState, fetch: FetchStep) -> bool:
-    """Whether fetching could only repeat everything: there are records, but no source state to tell what is new."""
-    return state.last_offset is not None and state.source_state is None and not isinstance(fetch, FetchStepMqtt)
 
 
 def plan_add_data(

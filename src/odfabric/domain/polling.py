@@ -1,13 +1,12 @@
 """Deciding what a polling source fetches next, and what it remembers.
 
 Owns the meaning of source states of urls and globs, and where the event time of a fetched file comes from. Not here: fetching
-itself. Source: specification, "Polling sources"; reference behaviour of ingest, "Fetch kinds".
+itself, which files of a folder are read (`domain.polled_files`). Source: specification, "Polling sources"; reference behaviour of ingest, "Fetch kinds".
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from email.utils import format_datetime, parsedate_to_datetime
 
@@ -73,12 +72,13 @@ def url_state(*, etag: str | None, last_modified: str | None) -> SourceState | N
 def url_event_time(source: EventTimeSource | None, state: SourceState | None, now: Instant) -> Instant | None:
     """Event time of a fetched url: its date if that is what was remembered; None means the system time.
 
+    A date in the future says nothing of when something happened; as RFC 9110, section 8.8.2.1 has it, the time of the answer takes its place.
     Raises InvalidManifest for a source that urls do not have.
     """
     match source:
         case None | EventTimeSourceFromMetadata():
             text = value_of(state, LAST_MODIFIED)
-            return None if text is None else Instant.parse(text)
+            return None if text is None else min(Instant.parse(text), now)
         case EventTimeSourceFromSystemTime():
             return now
         case EventTimeSourceFromPath():
@@ -89,16 +89,14 @@ def url_event_time(source: EventTimeSource | None, state: SourceState | None, no
             )
 
 
-def files_after(names: Sequence[str], state: SourceState | None, step: FetchStepFilesGlob) -> list[str]:
-    """Names that were not ingested yet, in order: those strictly greater than the one remembered."""
+def check_order(step: FetchStepFilesGlob) -> None:
+    """Refuse an order of files that no pull takes them in. Raises InvalidManifest."""
     if step.order is SourceOrdering.BY_EVENT_TIME:
         raise InvalidManifest(
             "order ByEventTime is not supported",
             place=Place(field="fetch.order"),
             hint="name files in order, use ByName",
         )
-    last = value_of(state, ETAG)
-    return sorted(name for name in names if last is None or name > last)
 
 
 def file_event_time(source: EventTimeSource | None, name: str, now: Instant) -> Instant | None:

@@ -12,6 +12,13 @@ from odfabric.errors import AccessDenied, Determinate, InvalidRequest, NotFound,
 RETRY_AFTER_S_MAX = 31 * 24 * 3600
 """A wish for later than this is not sensible."""
 
+SOURCE = "source"
+"""What polling asks for: the `what` of its failures."""
+SEND_CREDENTIAL = (
+    "give the fetch step a header, `headers: [{name: Authorization, value: 'Bearer ${{ env.TOKEN }}'}]`, "
+    "and its value to the dataset, `odf variables set DATASET TOKEN --secret`"
+)
+
 _OF_THE_MOMENT = frozenset({408, 425, 429})
 _GONE = frozenset({404, 410})
 _NOT_MODIFIED = 304
@@ -35,11 +42,13 @@ def failed_answer(
     if not is_final(status):
         return Determinate(message, retry_after_s=retry_after_s)
     if status in _GONE:
-        return NotFound(what, name or url, hint=f"{url} answered with status {status}: check the URL")
+        hidden = f"; some servers hide so what wants a credential: {SEND_CREDENTIAL}" if what == SOURCE else ""
+        return NotFound(what, name or url, hint=f"{url} answered with status {status}: check the URL{hidden}")
     if status == 401:
-        return AccessDenied(message, place=place, hint="it wants credentials: give them as a header of the source")
+        return AccessDenied(message, place=place, hint=f"it wants a credential: {SEND_CREDENTIAL}")
     if status == 403:
-        return AccessDenied(message, place=place, hint="ask its owner for access, or correct the credentials")
+        correct = f"or correct the credential: {SEND_CREDENTIAL}" if what == SOURCE else "or correct the credentials"
+        return AccessDenied(message, place=place, hint=f"ask its owner for access, {correct}")
     if status < 400:
         return InvalidRequest(message, place=place, hint="the redirect leads nowhere: give the URL of the data itself")
     return InvalidRequest(message, place=place, hint="the server refuses the request: correct its URL and headers")

@@ -13,17 +13,21 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from odfabric.domain.chain.state import ChainState
+from odfabric.domain.runnable_sources import PermittedSources, refused_sources
 from odfabric.domain.schema_evolution import check_same_order, evolved_schema
 from odfabric.domain.snapshot import normalised
+from odfabric.domain.source_templates import template_variables, templated_texts
 from odfabric.domain.state_index import keys_of
 from odfabric.errors import IncompatibleSchema, InvalidManifest, InvalidRequest, Place
 from odfabric.formats.column_names import name_problems
 from odfabric.formats.ddl_schema import ddl_to_schema
 from odfabric.formats.slice_schema import check_readable, check_storable
+from odfabric.formats.text_encodings import check_encoding
+from odfabric.formats.time_formats import check_date_format, check_timestamp_format
 from odfabric.model.data_schema import DataSchema
 from odfabric.model.manifest import DatasetSnapshot
 from odfabric.model.metadata import AddPushSource, SetDataSchema, SetPollingSource, SetVocab
-from odfabric.model.source import ReadStep
+from odfabric.model.source import ReadStep, ReadStepCsv, ReadStepJson, ReadStepNdJson
 from odfabric.model.vocabulary import DatasetVocabulary
 
 Source: TypeAlias = AddPushSource | SetPollingSource
@@ -89,6 +93,31 @@ def check_sources(
                 f"The primary key has the column `{missing}`, which the schema of the read step does not declare",
                 place=Place(field=f"metadata[{index}].merge"),
             )
+
+
+def check_runnable(snapshot: DatasetSnapshot, permitted: PermittedSources) -> None:
+    """Refuse sources that this node never runs, whatever the data. Raises InvalidManifest with the place of the first step."""
+    for index, source in enumerate(snapshot.metadata):
+        place = f"metadata[{index}]"
+        if isinstance(source, SetPollingSource):
+            for refused in refused_sources(source, permitted):
+                raise refused.error(place)
+            for field, text in templated_texts(source):
+                template_variables(text, field=f"{place}.{field}")
+        if isinstance(source, AddPushSource | SetPollingSource):
+            _check_text_options(source.read, f"{place}.read")
+
+
+def _check_text_options(read: ReadStep, place: str) -> None:
+    if not isinstance(read, ReadStepCsv | ReadStepJson | ReadStepNdJson):
+        return
+    for refused in (
+        check_encoding(read.encoding, field=f"{place}.encoding"),
+        check_date_format(read.date_format, option=f"{place}.dateFormat"),
+        check_timestamp_format(read.timestamp_format, option=f"{place}.timestampFormat"),
+    ):
+        if refused is not None:
+            raise refused
 
 
 def _check_named(

@@ -48,7 +48,7 @@ class SourcePreparation(Protocol):
         """All members. Raises InvalidData for a broken archive, LimitExceeded."""
 
     def decompress_zip(self, source: Path, into: Path, *, sub_path: str | None) -> None:
-        """The entry named exactly `sub_path`, else the single one matching it as a glob, else (None) the first file.
+        """The entry named exactly `sub_path`, else the single one matching it as a glob; without `sub_path` the only file.
 
         Raises InvalidData naming the entries that exist if none fits, for links, special and encrypted entries and broken
         archives; LimitExceeded.

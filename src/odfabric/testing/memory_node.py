@@ -29,6 +29,7 @@ from odfabric.adapters.memory.polling_files import MemoryPollingFiles
 from odfabric.adapters.memory.rate_limits import MemoryRateLimits
 from odfabric.adapters.memory.removed_datasets import MemoryRemovedDatasets
 from odfabric.adapters.memory.saved_queries import MemorySavedQueries
+from odfabric.adapters.memory.savepoints import MemorySavepoints
 from odfabric.adapters.memory.signing_keys import MemorySigningKeys
 from odfabric.adapters.memory.state_index import MemoryStateIndex
 from odfabric.adapters.memory.store import MemoryStore
@@ -122,6 +123,7 @@ class MemoryNode:
                 files=self.files,
                 files_of_user=lambda _: self.files,
                 preparation=ArchivePreparation(ArchiveLimits()),
+                savepoints=MemorySavepoints(self.folder / "polled"),
             ),
             remotes=self.remotes,
             webhooks=self.webhooks,

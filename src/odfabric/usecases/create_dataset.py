@@ -10,8 +10,9 @@ from __future__ import annotations
 from odfabric.domain.access import Action, Subject, owner_of
 from odfabric.domain.chain.append import fold_blocks
 from odfabric.domain.chain.state import ChainState
+from odfabric.domain.runnable_sources import PermittedSources
 from odfabric.domain.snapshot import plan_creation
-from odfabric.domain.source_evolution import check_sources
+from odfabric.domain.source_evolution import check_runnable, check_sources
 from odfabric.domain.transform_plan import transform_inputs
 from odfabric.errors import AlreadyExists, InUse, NotFound
 from odfabric.formats.references import parse_dataset_ref
@@ -48,6 +49,7 @@ def create_dataset(
     exchange: Exchange,
     clock: Clock,
     column_name_bytes_max: int,
+    permitted: PermittedSources,
 ) -> tuple[CatalogEntry, Multihash]:
     """The new entry and its head.
 
@@ -63,6 +65,7 @@ def create_dataset(
         snapshot, dataset_id=dataset_id, system_time=now, resolve=lambda text: _resolve_input(text, repository)
     )
     state = fold_blocks(ChainState.empty(), blocks)
+    check_runnable(snapshot, permitted)
     check_sources(snapshot, state.vocabulary, name_bytes_max=column_name_bytes_max)
     SourceJudge(state, now, engine, exchange).check_queries(snapshot)
     inputs = _check_transform(state, ExpectedColumns(repository, engine, exchange, now))

@@ -14,6 +14,7 @@ from odfabric.domain.chain.slice_rules import slice_rules
 from odfabric.domain.chain.state import ChainState
 from odfabric.domain.idempotency import IdempotencyEntry
 from odfabric.domain.ingest_plan import plan_add_data
+from odfabric.domain.polled_content import PolledContent, polled_attributes
 from odfabric.domain.row_changes import change_attributes
 from odfabric.domain.schema_evolution import current_schema
 from odfabric.domain.snapshot_guard import UNGUARDED, SnapshotGuard, check_has_bytes
@@ -54,6 +55,7 @@ class IngestInput:
     event_time: Instant | None = None
     idempotency: tuple[IdempotencyEntry, ...] = ()
     guard: SnapshotGuard = UNGUARDED
+    polled: PolledContent | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +125,10 @@ def plan_ingest(
         source_name=given.source_name,
         idempotency=given.idempotency,
         renamed=result.renamed,
-        attributes=change_attributes(result.changes, result.undeclared, merge=given.merge),
+        attributes={
+            **change_attributes(result.changes, result.undeclared, merge=given.merge),
+            **polled_attributes(given.polled),
+        },
     )
     if not events:
         return PlannedIngest(None, result)
@@ -131,6 +136,32 @@ def plan_ingest(
     run.confirm()
     records = [IdempotencyRecord(entry.key_hash, entry.body_digest, blocks[-1].hash) for entry in given.idempotency]
     return PlannedIngest(PlannedCommit(tuple(blocks), tuple(records)), result)
+
+
+def plan_source_state(
+    dataset: DatasetId,
+    base: Head,
+    source_state: SourceState,
+    polled: PolledContent,
+    *,
+    run: JobRun,
+    repository: Repository,
+) -> PlannedCommit | None:
+    """A block that says how far a source has got where it sent nothing new; None if the chain says so already."""
+    state = repository.state(dataset, base.hash)
+    events = plan_add_data(
+        state,
+        data_schema=None,
+        new_data=None,
+        max_event_time=None,
+        source_state=source_state,
+        attributes=polled_attributes(polled),
+    )
+    if not events:
+        return None
+    blocks = link_blocks(state, events, system_time=run.system_time(state))
+    run.confirm()
+    return PlannedCommit(tuple(blocks))
 
 
 def ingest_files(

@@ -1,55 +1,60 @@
 """Poll the source of a root dataset: fetch what is new, prepare it, ingest it, one commit a file.
 
-Invariant: the source state that a block carries says exactly what was ingested up to it, so polling again after any interruption
-continues where the chain ends. A source that breaks in the middle commits nothing of the file in question.
-Source: specification, "Polling sources"; reference behaviour of ingest, sections 2 to 4.
+Invariant: the source state and the attributes that a block carries say exactly what was ingested up to it, so polling again after any
+interruption continues where the chain ends. A source that breaks in the middle commits nothing of the file in question. A pull that takes
+nothing says what it asked and why. Source: specification, "Polling sources"; reference behaviour of ingest, sections 2 to 4.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from odfabric.domain.chain.state import ChainState
-from odfabric.domain.ingest_plan import DEFAULT_SOURCE_NAME, is_uncacheable, polling_source
-from odfabric.domain.polling import (
-    ETAG,
-    LAST_MODIFIED,
-    etag_state,
-    file_event_time,
-    files_after,
-    http_date,
-    last_modified_state,
-    url_event_time,
-    url_state,
-    value_of,
-)
+from odfabric.domain.ingest_plan import DEFAULT_SOURCE_NAME, polling_source
+from odfabric.domain.polled_content import last_content
+from odfabric.domain.polled_files import repeats_rows
+from odfabric.domain.polling import last_modified_state
 from odfabric.domain.snapshot_guard import UNGUARDED, SnapshotGuard
-from odfabric.errors import Determinate, HeadMoved, InvalidManifest, LimitExceeded, NotFound, Place
+from odfabric.domain.source_templates import Lookup
+from odfabric.errors import (
+    Determinate,
+    HeadMoved,
+    InvalidData,
+    InvalidManifest,
+    LeaseLost,
+    LimitExceeded,
+    OdfError,
+    Place,
+)
 from odfabric.model.commit import CatalogEntry, Head
 from odfabric.model.engine import EngineProgress
-from odfabric.model.instant import NANOS_PER_MILLI, Instant
-from odfabric.model.metadata import SetPollingSource, SourceState
-from odfabric.model.source import (
-    CompressionFormat,
-    FetchStepFilesGlob,
-    FetchStepUrl,
-    PrepStep,
-    PrepStepDecompress,
-)
+from odfabric.model.identity import DatasetId
+from odfabric.model.metadata import SetPollingSource
+from odfabric.model.source import CompressionFormat, FetchStepFilesGlob, FetchStepUrl, PrepStep, PrepStepDecompress
 from odfabric.ports.clock import Clock
 from odfabric.ports.egress import HttpSource
 from odfabric.ports.engine import Engine
 from odfabric.ports.exchange import Exchange
 from odfabric.ports.object_store import ObjectStore
 from odfabric.ports.polling_files import PollingFiles, SourcePreparation
+from odfabric.ports.savepoints import Savepoints
 from odfabric.ports.state_index import StateIndex
-from odfabric.usecases.commit import Commits, PlannedCommit
+from odfabric.usecases.commit import Commits, Committed, PlannedCommit
 from odfabric.usecases.commit_result import CommitResult, joined, result_of
-from odfabric.usecases.ingest import IngestInput, plan_ingest
+from odfabric.usecases.ingest import IngestInput, plan_ingest, plan_source_state
 from odfabric.usecases.job_run import JobRun
+from odfabric.usecases.polling.fetch_folder import FolderPoll, look_at_folder
+from odfabric.usecases.polling.fetch_url import fetch_file, fetch_url, keep_body, rounded
+from odfabric.usecases.polling.fetched import Fetched, NotModified
+from odfabric.usecases.polling.known_files import KnownFiles
+from odfabric.usecases.polling.poll_report import UNCACHEABLE_HINT, Outcome, PollReport
 from odfabric.usecases.repository import Repository
+
+RACES_MAX = 10
+"""How often a pull begins again because another one has committed meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,85 +69,277 @@ class PollingPorts:
     files: PollingFiles
     files_of_user: Callable[[Path], PollingFiles]
     preparation: SourcePreparation
+    savepoints: Savepoints
+    known_files: KnownFiles = field(default_factory=KnownFiles)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fetched:
-    """One fetched file: where it lies, what users call it, what to remember, whether the source has more."""
+class PollPorts:
+    """Everything that a poll needs; `lookup` finds the variables of a dataset, `guard` is what a Snapshot may lose.
 
-    path: Path
-    name: str
-    source_state: SourceState | None
-    event_time: Instant | None
-    remaining: int = 0
+    An `index` makes merges faster, no more.
+    """
+
+    repository: Repository
+    commits: Commits
+    engine: Engine
+    exchange: Exchange
+    objects: ObjectStore
+    sources: PollingPorts
+    clock: Clock
+    lookup: Callable[[DatasetId], Lookup]
+    index: StateIndex | None = None
+    guard: SnapshotGuard = UNGUARDED
 
 
-def poll_source(
-    entry: CatalogEntry,
-    *,
-    run: JobRun,
-    repository: Repository,
-    commits: Commits,
-    engine: Engine,
-    exchange: Exchange,
-    objects: ObjectStore,
-    sources: PollingPorts,
-    clock: Clock,
-    files_max: int,
-    fetch_uncacheable: bool = False,
-    folder_of_user: Path | None = None,
-    index: StateIndex | None = None,
-    guard: SnapshotGuard = UNGUARDED,
-) -> CommitResult | None:
-    """Ingest everything that the source has; None if it has nothing new, is uncacheable or is not defined.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PollWishes:
+    """What a pull asks for beyond the ordinary.
 
-    Raises InvalidManifest for fetch kinds and options that this node cannot run, NotFound if the source is not there,
+    `fetch_uncacheable` appends content of a source that cannot tell what is new. `fetch_again` ignores a body that is kept from a failed
+    pull. `folder_of_user`: the person's own files may be read, from this folder on.
+    """
+
+    files_max: int
+    fetch_uncacheable: bool = False
+    fetch_again: bool = False
+    folder_of_user: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Polled:
+    """`result` is what was committed, None for nothing; `report` says why, None without a polling source."""
+
+    result: CommitResult | None
+    report: PollReport | None
+
+
+def poll_source(entry: CatalogEntry, *, run: JobRun, ports: PollPorts, wishes: PollWishes) -> Polled:
+    """Ingest everything that the source has.
+
+    Raises InvalidManifest for fetch kinds and options that this node cannot run, NotFound if the source or a variable is not there,
     AccessDenied, Determinate, and what ingesting raises. What was committed before a failure stays.
     """
-    result: CommitResult | None = None
-    files = sources.files if folder_of_user is None else sources.files_of_user(folder_of_user)
-    for taken in range(files_max):
-        head, state = repository.current(entry.id)
+    poll = _Poll(entry.id, run, ports, wishes)
+    _, state = ports.repository.current(entry.id)
+    source = polling_source(state)
+    if source is None:
+        return Polled(None, None)
+    if isinstance(source.fetch, FetchStepFilesGlob):
+        return poll.folder(source, source.fetch)
+    for _ in range(RACES_MAX):
+        with suppress(HeadMoved):
+            return poll.one()
+    raise Determinate("other pulls of this dataset commit all the time", hint="it is tried again")
+
+
+@dataclass(frozen=True, slots=True)
+class _Poll:
+    """One pull of one dataset."""
+
+    dataset: DatasetId
+    run: JobRun
+    ports: PollPorts
+    wishes: PollWishes
+
+    @property
+    def files(self) -> PollingFiles:
+        sources, folder = self.ports.sources, self.wishes.folder_of_user
+        return sources.files if folder is None else sources.files_of_user(folder)
+
+    def one(self) -> Polled:
+        """A source that has one file at a time. Raises HeadMoved if somebody else has committed: the chain as it is then decides."""
+        head, state = self.ports.repository.current(self.dataset)
         source = polling_source(state)
-        if source is None or (is_uncacheable(state, source.fetch) and not fetch_uncacheable):
-            return result
-        with exchange.session() as folder:
-            fetched = _fetch(source, state, folder, http=sources.http, files=files, clock=clock)
+        if source is None:
+            return Polled(None, None)
+        with self.ports.exchange.session() as folder:
+            fetched = self._fetch(source, state, folder)
+            if isinstance(fetched, NotModified):
+                return Polled(None, _report(source, Outcome.NOT_MODIFIED, fetched))
+            if fetched.polled.content == last_content(state):
+                committed = self._commit_state(fetched, head, state)
+                self._forget_body(source)
+                return Polled(_result(committed), _report(source, Outcome.SAME_CONTENT, fetched))
+            if _is_uncacheable(state, source) and not self.wishes.fetch_uncacheable:
+                return Polled(None, _report(source, Outcome.UNCACHEABLE, fetched))
+            with self._body_kept(source, state, fetched):
+                committed = self._take(source, fetched, head, folder, done=0)
+        self._forget_body(source)
+        outcome = Outcome.NOTHING_NEW if committed is None else Outcome.TAKEN
+        return Polled(_result(committed), _report(source, outcome, fetched))
+
+    def folder(self, source: SetPollingSource, step: FetchStepFilesGlob) -> Polled:
+        """All files of a folder that are to be read now, one commit each."""
+        ports, result, taken = self.ports, None, 0
+        poll = look_at_folder(
+            step,
+            source.merge,
+            self.dataset,
+            ports.repository.head(self.dataset).hash,
+            files=self.files,
+            known=ports.sources.known_files,
+            repository=ports.repository,
+        )
+        read = False
+        while taken < self.wishes.files_max:
+            head, state = ports.repository.current(self.dataset)
+            if polling_source(state) != source:
+                break  # it was replaced meanwhile: the next pull reads by the new one
+            fetched = poll.next(state.source_state, head.hash, ports.repository, ports.clock.now())
             if fetched is None:
-                return result
-            run.report(EngineProgress(stage=f"ingest {fetched.name}", done=taken, total=taken + 1 + fetched.remaining))
-            prepared = _prepare(source.prepare or (), fetched.path, folder, preparation=sources.preparation)
-            given = _ingest_input(source, fetched, prepared, folder, guard=guard)
+                break
+            taken += 1
+            with suppress(HeadMoved), ports.exchange.session() as folder:
+                committed = self._take(source, fetched, head, folder, done=taken - 1, poll=poll)
+                read = True
+                poll.taken(fetched, committed=committed is not None, now=ports.clock.now())
+                result = result if committed is None else joined(result, result_of(committed))
+        else:
+            raise LimitExceeded(
+                "the source has more files than one pull takes", limit="poll_files_max", maximum=self.wishes.files_max
+            )
+        outcome = Outcome.NOT_MODIFIED if not read else Outcome.NOTHING_NEW if result is None else Outcome.TAKEN
+        return Polled(result, PollReport(source=step.path, outcome=outcome, passed=poll.passed, hint=_hint(poll)))
 
-            def build(base: Head, given: IngestInput = given) -> PlannedCommit | None:
-                return plan_ingest(
-                    entry.id,
-                    base,
-                    given,
-                    run=run,
-                    repository=repository,
-                    engine=engine,
-                    exchange=exchange,
-                    objects=objects,
-                    index=index,
-                ).commit
+    def _fetch(self, source: SetPollingSource, state: ChainState, folder: Path) -> Fetched | NotModified:
+        sources, now, last = self.ports.sources, self.ports.clock.now(), state.source_state
+        match source.fetch:
+            case FetchStepUrl(url=url) as step if url.startswith("file://"):
+                return fetch_file(step, last, files=self.files, now=now)
+            case FetchStepUrl() as step:
+                return fetch_url(
+                    step,
+                    self.dataset,
+                    last,
+                    folder,
+                    http=sources.http,
+                    savepoints=sources.savepoints,
+                    lookup=self.ports.lookup(self.dataset),
+                    now=now,
+                    again=self.wishes.fetch_again,
+                )
+            case other:
+                raise InvalidManifest(
+                    f"this node cannot run fetch steps of the kind {type(other).__name__.removeprefix('FetchStep')}",
+                    place=Place(field="fetch.kind"),
+                    hint="use Url or FilesGlob, or push the data",
+                )
 
-            _check_unchanged(source, fetched, files)
-            try:
-                committed = commits.commit(entry.id, build, if_match=head.hash, by=[run.actor])
-            except HeadMoved:
-                # Somebody else polled meanwhile, and perhaps this very file: what is new is decided by the chain as it is now.
-                continue
-        if committed is not None:
-            result = joined(result, result_of(committed))
-        if not fetched.remaining:
-            return result
-    raise LimitExceeded("the source has more files than one pull takes", limit="poll_files_max", maximum=files_max)
+    def _take(
+        self,
+        source: SetPollingSource,
+        fetched: Fetched,
+        head: Head,
+        folder: Path,
+        *,
+        done: int,
+        poll: FolderPoll | None = None,
+    ) -> Committed | None:
+        """Prepare and ingest one file on top of `head`; None if it brought nothing new. Raises HeadMoved."""
+        ports, run = self.ports, self.run
+        run.report(EngineProgress(stage=f"ingest {fetched.name}", done=done, total=done + 1 + fetched.remaining))
+        prepared = _prepare(source.prepare or (), fetched, folder, preparation=ports.sources.preparation)
+        given = replace(_ingest_input(source, fetched, prepared, folder), guard=ports.guard)
+
+        def build(base: Head) -> PlannedCommit | None:
+            return plan_ingest(
+                self.dataset,
+                base,
+                given,
+                run=run,
+                repository=ports.repository,
+                engine=ports.engine,
+                exchange=ports.exchange,
+                objects=ports.objects,
+                index=ports.index,
+            ).commit
+
+        if poll is not None:
+            poll.check_unchanged()
+        self._check_unchanged(source, fetched)
+        return ports.commits.commit(self.dataset, build, if_match=head.hash, by=[run.actor])
+
+    def _commit_state(self, fetched: Fetched, head: Head, state: ChainState) -> Committed | None:
+        """The same content under other validators: the chain remembers them, so that the next pull is answered without the content."""
+        source_state, run = fetched.source_state, self.run
+        if source_state is None or source_state == state.source_state:
+            return None
+
+        def build(base: Head) -> PlannedCommit | None:
+            return plan_source_state(
+                self.dataset, base, source_state, fetched.polled, run=run, repository=self.ports.repository
+            )
+
+        return self.ports.commits.commit(self.dataset, build, if_match=head.hash, by=[run.actor])
+
+    def _check_unchanged(self, source: SetPollingSource, fetched: Fetched) -> None:
+        """Refuse a file that was replaced while it was copied: it would be committed under the time of the one before."""
+        step = source.fetch
+        if isinstance(step, FetchStepUrl) and step.url.startswith("file://"):
+            modified = last_modified_state(rounded(self.files.file(step.url).modified_at))
+            if modified != fetched.source_state:
+                raise Determinate(f"{fetched.name} changed while it was read", hint="it is tried again")
+
+    @contextmanager
+    def _body_kept(self, source: SetPollingSource, state: ChainState, fetched: Fetched) -> Iterator[None]:
+        """A body over HTTP is kept if it cannot be taken in, so that it need not be fetched again when the source is corrected."""
+        try:
+            yield
+        except (HeadMoved, LeaseLost):
+            raise
+        except OdfError:
+            if _is_http(source):
+                assert isinstance(source.fetch, FetchStepUrl)
+                with suppress(Determinate):
+                    keep_body(
+                        fetched,
+                        source.fetch,
+                        self.dataset,
+                        state.source_state,
+                        savepoints=self.ports.sources.savepoints,
+                        lookup=self.ports.lookup(self.dataset),
+                        now=self.ports.clock.now(),
+                    )
+            raise
+
+    def _forget_body(self, source: SetPollingSource) -> None:
+        if _is_http(source):
+            with suppress(Determinate):
+                self.ports.sources.savepoints.drop(self.dataset)
 
 
-def _ingest_input(
-    source: SetPollingSource, fetched: Fetched, prepared: Path, folder: Path, *, guard: SnapshotGuard
-) -> IngestInput:
+def _is_http(source: SetPollingSource) -> bool:
+    return isinstance(source.fetch, FetchStepUrl) and not source.fetch.url.startswith("file://")
+
+
+def _is_uncacheable(state: ChainState, source: SetPollingSource) -> bool:
+    """Whether taking the content could repeat rows: there are records, no state tells what is new, and no key does."""
+    return state.last_offset is not None and state.source_state is None and repeats_rows(source.merge)
+
+
+def _result(committed: Committed | None) -> CommitResult | None:
+    return None if committed is None else result_of(committed)
+
+
+def _report(source: SetPollingSource, outcome: Outcome, found: Fetched | NotModified) -> PollReport:
+    step = source.fetch
+    return PollReport(
+        source=step.url if isinstance(step, FetchStepUrl) else type(step).__name__.removeprefix("FetchStep"),
+        outcome=outcome,
+        asked=found.asked,
+        status=found.status,
+        hint=UNCACHEABLE_HINT if outcome is Outcome.UNCACHEABLE else None,
+        resumed=isinstance(found, Fetched) and found.resumed,
+        unreachable=found.unreachable if isinstance(found, Fetched) else None,
+    )
+
+
+def _hint(poll: FolderPoll) -> str | None:
+    return poll.passed[0].hint if poll.passed else None
+
+
+def _ingest_input(source: SetPollingSource, fetched: Fetched, prepared: Path, folder: Path) -> IngestInput:
     return IngestInput(
         folder=folder,
         paths=(prepared,),
@@ -153,113 +350,38 @@ def _ingest_input(
         source_name=DEFAULT_SOURCE_NAME,
         source_state=fetched.source_state,
         event_time=fetched.event_time,
-        guard=guard,
+        polled=fetched.polled,
     )
 
 
-def _fetch(
-    source: SetPollingSource, state: ChainState, folder: Path, *, http: HttpSource, files: PollingFiles, clock: Clock
-) -> Fetched | None:
-    match source.fetch:
-        case FetchStepUrl(url=url) as step if url.startswith("file://"):
-            return _fetch_file(step, state.source_state, files=files, now=clock.now())
-        case FetchStepUrl() as step:
-            return _fetch_url(step, state.source_state, folder, http=http, now=clock.now())
-        case FetchStepFilesGlob() as step:
-            return _fetch_from_glob(step, state, files=files, now=clock.now())
-        case other:
-            raise InvalidManifest(
-                f"this node cannot run fetch steps of the kind {type(other).__name__.removeprefix('FetchStep')}",
-                place=Place(field="fetch.kind"),
-                hint="use Url or FilesGlob, or push the data",
-            )
-
-
-def _check_unchanged(source: SetPollingSource, fetched: Fetched, files: PollingFiles) -> None:
-    """Refuse a file that was replaced while it was copied: it would be committed under the time of the one before."""
-    step = source.fetch
-    if isinstance(step, FetchStepUrl) and step.url.startswith("file://"):
-        modified = last_modified_state(_rounded(files.file(step.url).modified_at))
-        if modified != fetched.source_state:
-            raise Determinate(f"{fetched.name} changed while it was read", hint="it is tried again")
-
-
-def _rounded(moment: Instant) -> Instant:
-    """To milliseconds as the reference does it, so that a chain can be continued by either."""
-    return Instant.from_millis((moment.epoch_ns + NANOS_PER_MILLI // 2) // NANOS_PER_MILLI)
-
-
-def _fetch_file(step: FetchStepUrl, last: SourceState | None, *, files: PollingFiles, now: Instant) -> Fetched | None:
-    found = files.file(step.url)
-    new_state = last_modified_state(_rounded(found.modified_at))
-    if value_of(last, LAST_MODIFIED) == new_state.value:
-        return None
-    event_time = url_event_time(step.event_time, new_state, now)
-    return Fetched(path=found.path, name=found.name, source_state=new_state, event_time=event_time)
-
-
-def _fetch_url(
-    step: FetchStepUrl, last: SourceState | None, folder: Path, *, http: HttpSource, now: Instant
-) -> Fetched | None:
-    if "${{" in step.url or any("${{" in header.value for header in step.headers or ()):
-        raise InvalidManifest(
-            "templates in urls and headers are not supported", place=Place(field="fetch.url"), hint="write the value"
-        )
-    into = folder / "fetched"
-    response = http.fetch(
-        step.url,
-        headers=[(header.name, header.value) for header in step.headers or ()],
-        etag=value_of(last, ETAG),
-        last_modified=http_date(last),
-        into=into,
-    )
-    if response.status == 304:
-        return None
-    new_state = url_state(etag=response.etag, last_modified=response.last_modified)
-    name = step.url.partition("?")[0].rstrip("/").rpartition("/")[2] or "source"
-    return Fetched(
-        path=into, name=name, source_state=new_state, event_time=url_event_time(step.event_time, new_state, now)
-    )
-
-
-def _fetch_from_glob(
-    step: FetchStepFilesGlob, state: ChainState, *, files: PollingFiles, now: Instant
-) -> Fetched | None:
-    by_name = {found.name: found for found in files.glob(step.path)}
-    if not by_name and state.source_state is None:
-        raise NotFound("source", step.path, hint="no file matches the path")
-    waiting = files_after(list(by_name), state.source_state, step)
-    if not waiting:
-        return None
-    found = by_name[waiting[0]]
-    return Fetched(
-        path=found.path,
-        name=found.name,
-        source_state=etag_state(found.name),
-        event_time=file_event_time(step.event_time, found.name, now),
-        remaining=len(waiting) - 1,
-    )
-
-
-def _prepare(steps: tuple[PrepStep, ...], fetched: Path, folder: Path, *, preparation: SourcePreparation) -> Path:
+def _prepare(steps: tuple[PrepStep, ...], fetched: Fetched, folder: Path, *, preparation: SourcePreparation) -> Path:
     """Run the steps one after the other; the result lies in `folder`, where the engine may read it."""
-    path = fetched
+    path = fetched.path
     for number, step in enumerate(steps):
         into = folder / f"prepared-{number}"
-        match step:
-            case PrepStepDecompress(format=CompressionFormat.GZIP):
-                preparation.decompress_gzip(path, into)
-            case PrepStepDecompress(format=CompressionFormat.ZIP, sub_path=sub_path):
-                preparation.decompress_zip(path, into, sub_path=sub_path)
-            case _:
-                raise InvalidManifest(
-                    "this node does not run commands to prepare data",
-                    place=Place(field=f"prepare[{number}].kind"),
-                    hint="use Decompress, or preprocess with SQL",
-                )
+        try:
+            _prepare_step(step, number, path, into, preparation=preparation)
+        except (InvalidData, LimitExceeded) as refused:
+            # The user knows the file by the name that the source gives it, not by that of the step's input.
+            refused.place = replace(refused.place, file=fetched.name)
+            raise
         path = into
-    if path is fetched and not path.is_relative_to(folder):
+    if path is fetched.path and not path.is_relative_to(folder):
         into = folder / "fetched"
         preparation.copy(path, into)
         path = into
     return path
+
+
+def _prepare_step(step: PrepStep, number: int, path: Path, into: Path, *, preparation: SourcePreparation) -> None:
+    match step:
+        case PrepStepDecompress(format=CompressionFormat.GZIP):
+            preparation.decompress_gzip(path, into)
+        case PrepStepDecompress(format=CompressionFormat.ZIP, sub_path=sub_path):
+            preparation.decompress_zip(path, into, sub_path=sub_path)
+        case _:
+            raise InvalidManifest(
+                "this node does not run commands to prepare data",
+                place=Place(field=f"prepare[{number}].kind"),
+                hint="use Decompress, or preprocess with SQL",
+            )

@@ -24,6 +24,7 @@ from odfabric.usecases.account_quotas import AccountQuotas
 from odfabric.usecases.commit_result import CommitResult
 from odfabric.usecases.job_actor import account_of, by_member
 from odfabric.usecases.job_run import JobRun
+from odfabric.usecases.poll_source import Polled
 from odfabric.usecases.repository import Repository
 
 
@@ -31,8 +32,8 @@ from odfabric.usecases.repository import Repository
 class PullRequest:
     """What a pull job was asked for. With `url` the dataset is (or becomes) a copy of the remote one, named `alias`.
 
-    `recursive` brings the inputs up to date first; `fetch_uncacheable` polls a source that cannot tell what is new; `allow_shrink` confirms
-    that a Snapshot loses most of its rows.
+    `recursive` brings the inputs up to date first; `fetch_uncacheable` appends what a source sends that cannot tell what is new;
+    `fetch_again` ignores what is kept of a pull that fetched and then failed; `allow_shrink` confirms that a Snapshot loses most of its rows.
     `folder_of_user` is set by the command line on a workspace alone: the person's own files may be read, from this folder on.
     """
 
@@ -42,10 +43,11 @@ class PullRequest:
     recursive: bool = False
     fetch_uncacheable: bool = False
     allow_shrink: bool = False
+    fetch_again: bool = False
     folder_of_user: Path | None = None
 
 
-Poll = Callable[[CatalogEntry, JobRun, "PullRequest"], CommitResult | None]
+Poll = Callable[[CatalogEntry, JobRun, "PullRequest"], Polled]
 Transform = Callable[[CatalogEntry, JobRun], CommitResult | None]
 Sync = Callable[[PullRequest, JobRun], CommitResult | None]
 
@@ -120,6 +122,7 @@ def pull_wishes(request: PullRequest) -> dict[str, object]:
         "recursive": request.recursive,
         "fetchUncacheable": request.fetch_uncacheable,
         "allowShrink": request.allow_shrink,
+        "fetchAgain": request.fetch_again,
         "folderOfUser": str(request.folder_of_user) if request.folder_of_user else None,
     }
 
@@ -127,7 +130,7 @@ def pull_wishes(request: PullRequest) -> dict[str, object]:
 def run_pull(
     job: Job, run: JobRun, *, rights: PullRights, repository: Repository, verbs: PullVerbs
 ) -> dict[str, object]:
-    """Run a queued pull; the result of the dataset itself, with `upToDate` if nothing was new.
+    """Run a queued pull; the result of the dataset itself, with `upToDate` if nothing was committed, and `poll` says what a source answered.
 
     `rights` are those of whoever asked for it, as they are now: every dataset that is brought up to date may be changed by them, and
     what a derivative dataset reads may be read by its owner. Raises NotFound, AccessDenied.
@@ -141,12 +144,13 @@ def run_pull(
         recursive=wishes["recursive"],
         fetch_uncacheable=wishes["fetchUncacheable"],
         allow_shrink=wishes.get("allowShrink", False),
+        fetch_again=wishes.get("fetchAgain", False),  # a job of an older release has none
         folder_of_user=Path(wishes["folderOfUser"]) if wishes["folderOfUser"] else None,
     )
     if request.url is not None:
         rights.check_copy(alias, repository.find(alias))
         result = verbs.sync(request, run)
-        return _answer(repository.resolve(alias), result, repository)
+        return _answer(repository.resolve(alias), Polled(result, None), repository)
     entry = repository.resolve(request.dataset or alias)
     rights.check_pull(entry)
     return _answer(entry, _pull(entry, request, run, rights=rights, repository=repository, verbs=verbs), repository)
@@ -160,7 +164,7 @@ def _pull(
     rights: PullRights,
     repository: Repository,
     verbs: PullVerbs,
-) -> CommitResult | None:
+) -> Polled:
     for step in _order(entry, repository) if request.recursive else [entry]:
         if step.id != entry.id and not rights.may_pull(step):
             continue  # an input of others is read as it is
@@ -176,12 +180,12 @@ def _inputs(entry: CatalogEntry, repository: Repository) -> tuple[DatasetId, ...
     return transform_inputs(state) if state.transform is not None else ()
 
 
-def _pull_one(entry: CatalogEntry, request: PullRequest, run: JobRun, verbs: PullVerbs) -> CommitResult | None:
+def _pull_one(entry: CatalogEntry, request: PullRequest, run: JobRun, verbs: PullVerbs) -> Polled:
     if entry.remote_url is not None:
         wish = PullRequest(dataset=entry.id, alias=entry.alias, url=entry.remote_url)
-        return verbs.sync(wish, run)
+        return Polled(verbs.sync(wish, run), None)
     if entry.kind is DatasetKind.DERIVATIVE:
-        return verbs.transform(entry, run)
+        return Polled(verbs.transform(entry, run), None)
     return verbs.poll(entry, run, request)
 
 
@@ -208,6 +212,7 @@ def _order(entry: CatalogEntry, repository: Repository) -> list[CatalogEntry]:
     return list(ordered.values())
 
 
-def _answer(entry: CatalogEntry, result: CommitResult | None, repository: Repository) -> dict[str, object]:
-    answer = (result or CommitResult(head=repository.head(entry.id).hash)).to_value()
-    return {"id": str(entry.id), "alias": str(entry.alias), **answer, "upToDate": result is None}
+def _answer(entry: CatalogEntry, pulled: Polled, repository: Repository) -> dict[str, object]:
+    answer = (pulled.result or CommitResult(head=repository.head(entry.id).hash)).to_value()
+    polled = {} if pulled.report is None else {"poll": pulled.report.to_value()}
+    return {"id": str(entry.id), "alias": str(entry.alias), **answer, "upToDate": pulled.result is None, **polled}

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from odfabric.domain.access import Action, Subject
 from odfabric.domain.chain.append import fold_blocks, link_blocks, next_system_time
+from odfabric.domain.runnable_sources import PermittedSources
 from odfabric.domain.schema_evolution import current_schema
 from odfabric.domain.snapshot import link_events
 from odfabric.domain.source_evolution import (
@@ -19,6 +20,7 @@ from odfabric.domain.source_evolution import (
     Source,
     changed_sources,
     check_origin,
+    check_runnable,
     check_sources,
     declared_columns,
     schema_of_sources,
@@ -72,6 +74,7 @@ def set_source(
     exchange: Exchange,
     clock: Clock,
     column_name_bytes_max: int,
+    permitted: PermittedSources,
 ) -> ChangedSources:
     """Give the dataset of the manifest's name the manifest's sources; other events of the manifest are not looked at.
 
@@ -85,6 +88,7 @@ def set_source(
         raise InvalidRequest(f"{entry.alias} is a copy", hint="its owner changes the sources, and a pull brings them")
     if entry.kind is not DatasetKind.ROOT:
         raise InvalidRequest(f"{entry.alias} is a derivative dataset", hint="it has a transform in place of sources")
+    check_runnable(snapshot, permitted)
     said: list[ChangedSources] = []
 
     def build(base: Head) -> PlannedCommit | None:

@@ -20,6 +20,7 @@ from odfabric.usecases.set_info import ChangedInfo, InfoEvent, set_info
 from odfabric.usecases.set_source import ChangedSources, set_source
 from odfabric.usecases.set_transform import ChangedTransform, set_transform
 from odfabric.wiring.node_ports import NodePorts
+from odfabric.wiring.polling import permitted_sources
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +61,7 @@ class EditVerbs:
             exchange=self.ports.exchange,
             clock=self.ports.clock,
             column_name_bytes_max=self.settings.column_name_bytes_max,
+            permitted=permitted_sources(self.settings),
         )
         self.ports.signals.send(Topic.OUTBOX)
         return changed

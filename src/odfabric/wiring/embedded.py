@@ -17,13 +17,10 @@ from odfabric.adapters.engine_process.launcher import ENGINE_CRASH_POINTS, Engin
 from odfabric.adapters.grpc_engine.engine import EngineChannel, GrpcEngine
 from odfabric.adapters.grpc_engine.patient import Patience, PatientEngine
 from odfabric.adapters.http.egress import Egress, EgressLimits
-from odfabric.adapters.http.fetch import HttpFetch
 from odfabric.adapters.http.remote_dataset import HttpRemoteDatasets
 from odfabric.adapters.http.webhook import HttpWebhookSender
-from odfabric.adapters.local_fs.archives import ArchiveLimits, ArchivePreparation
 from odfabric.adapters.local_fs.dataset_keys import KeyFileDatasetKeys
 from odfabric.adapters.local_fs.exchange import FolderExchange
-from odfabric.adapters.local_fs.poll_folder import PollFolder
 from odfabric.adapters.local_fs.remote_folder import FolderRemoteDatasets
 from odfabric.adapters.local_fs.signals import FolderSignals
 from odfabric.adapters.memory.signals import MemorySignals
@@ -66,7 +63,6 @@ from odfabric.ports.state_index import StateIndex
 from odfabric.settings import Settings
 from odfabric.telemetry import next_traceparent
 from odfabric.usecases.people.first_start import make_first_accounts
-from odfabric.usecases.poll_source import PollingPorts
 from odfabric.wiring.database_place import database_place
 from odfabric.wiring.engine_on_demand import EngineOnDemand
 from odfabric.wiring.engines import open_engines
@@ -84,6 +80,7 @@ from odfabric.wiring.metrics import (
 from odfabric.wiring.node import Node
 from odfabric.wiring.node_ports import NodePorts, intercepted
 from odfabric.wiring.overview import places
+from odfabric.wiring.polling import folder_savepoints, polling_ports
 from odfabric.wiring.remotes import RemotesByScheme
 from odfabric.wiring.shared_heads import with_heads_in_objects
 from odfabric.wiring.sign_in import open_identity_providers, open_passwords, open_rate_limits
@@ -231,12 +228,13 @@ def open_node(settings: Settings, *, engine: Engine | None = None, clock: Clock 
 
 
 def _sweep(stores: Stores, node: Node) -> int:
-    """Remove what dead processes left in the folder of objects or copies."""
+    """Remove bodies of failed pulls that are too old, and what dead processes left in the folder of objects or copies."""
+    expired = folder_savepoints(node.settings).sweep(node.ports.clock.now())
     if stores.folder is None:
-        return 0
+        return expired
     lifetime_ns = int(node.settings.leftover_lifetime_s * NANOS_PER_SECOND)
     oldest = Instant(node.ports.clock.now().epoch_ns - lifetime_ns)
-    return stores.folder.remove_leftovers(older_than=oldest, entries_max=node.settings.leftover_entries_max)
+    return expired + stores.folder.remove_leftovers(older_than=oldest, entries_max=node.settings.leftover_entries_max)
 
 
 def _ports(
@@ -296,7 +294,7 @@ def _ports(
         state_index=state_index,
         engine=engine,
         exchange=exchange,
-        sources=_sources(settings, egress),
+        sources=polling_ports(settings, egress, folder_savepoints(settings)),
         remotes=RemotesByScheme(
             by_scheme, tokens={origin: token.get_secret_value() for origin, token in settings.remote_tokens.items()}
         ),
@@ -311,30 +309,6 @@ def _ports(
 def node_secret(settings: Settings, purpose: str) -> bytes:
     """32 bytes that all processes of the node know, who know its token, and nobody else; others for each purpose."""
     return hmac.digest(token(settings).encode(), f"odfabric {purpose}".encode(), "sha256")
-
-
-def _sources(settings: Settings, egress: Egress) -> PollingPorts:
-    return PollingPorts(
-        http=HttpFetch(egress, source_bytes_max=settings.source_bytes_max),
-        files=PollFolder(
-            settings.poll_folder, files_max=settings.poll_files_max, entries_max=settings.poll_entries_max
-        ),
-        files_of_user=lambda folder: PollFolder(
-            None,
-            anywhere=True,
-            start=folder,
-            files_max=settings.poll_files_max,
-            entries_max=settings.poll_entries_max,
-        ),
-        preparation=ArchivePreparation(
-            ArchiveLimits(
-                unpacked_bytes_max=settings.unpacked_bytes_max,
-                unpack_ratio_max=settings.unpack_ratio_max,
-                archive_entries_max=settings.archive_entries_max,
-                source_bytes_max=settings.source_bytes_max,
-            )
-        ),
-    )
 
 
 def _signals(settings: Settings, closing: ExitStack) -> Signals:

@@ -67,6 +67,7 @@ from odfabric.wiring.indexes import IndexVerbs
 from odfabric.wiring.metrics import metrics_text, registry_of
 from odfabric.wiring.node_ports import NodePorts
 from odfabric.wiring.people import account_quotas, people_ports
+from odfabric.wiring.polling import permitted_sources
 from odfabric.wiring.searching import SearchVerbs
 from odfabric.wiring.subscriptions import subscription_verbs
 from odfabric.wiring.timings import Timings
@@ -221,6 +222,7 @@ class Node:
             exchange=self.ports.exchange,
             clock=self.ports.clock,
             column_name_bytes_max=self.settings.column_name_bytes_max,
+            permitted=permitted_sources(self.settings),
         )
         self.ports.signals.send(Topic.OUTBOX)
         return created

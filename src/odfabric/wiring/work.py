@@ -24,7 +24,7 @@ from odfabric.usecases.commit_result import CommitResult
 from odfabric.usecases.job_actor import asker_of
 from odfabric.usecases.job_run import JobRun, LeasedRun
 from odfabric.usecases.judge_file import FilePorts, run_judge
-from odfabric.usecases.poll_source import poll_source
+from odfabric.usecases.poll_source import Polled, PollPorts, PollWishes, poll_source
 from odfabric.usecases.pull_dataset import PullRequest, PullRights, PullVerbs, run_pull
 from odfabric.usecases.pull_remote import pull_remote
 from odfabric.usecases.repository import Repository
@@ -136,24 +136,27 @@ class JobWork:
         )
         return run_try(job, run, ports=ports)
 
-    def _poll(self, entry: CatalogEntry, run: JobRun, request: PullRequest) -> CommitResult | None:
-        ports = self.ports
-        return poll_source(
-            entry,
-            run=run,
+    def _poll(self, entry: CatalogEntry, run: JobRun, request: PullRequest) -> Polled:
+        given = self.ports
+        ports = PollPorts(
             repository=self.repository,
             commits=self.commits,
-            engine=ports.engine,
-            exchange=ports.exchange,
-            objects=ports.objects,
-            sources=ports.sources,
-            clock=ports.clock,
-            files_max=self.settings.poll_files_max,
-            fetch_uncacheable=request.fetch_uncacheable,
-            folder_of_user=request.folder_of_user,
+            engine=given.engine,
+            exchange=given.exchange,
+            objects=given.objects,
+            sources=given.sources,
+            clock=given.clock,
+            lookup=lambda _: lambda name: None,
             index=self.indexes.used,
             guard=UNGUARDED if request.allow_shrink else self._guard(),
         )
+        wishes = PollWishes(
+            files_max=self.settings.poll_files_max,
+            fetch_uncacheable=request.fetch_uncacheable,
+            fetch_again=request.fetch_again,
+            folder_of_user=request.folder_of_user,
+        )
+        return poll_source(entry, run=run, ports=ports, wishes=wishes)
 
     def _guard(self) -> SnapshotGuard:
         settings = self.settings

@@ -25,7 +25,6 @@ from odfabric.domain.idempotency import (
 )
 from odfabric.domain.ingest_plan import (
     auto_push_source,
-    is_uncacheable,
     plan_add_data,
     polling_source,
     push_source,
@@ -41,8 +40,6 @@ from odfabric.model.engine import RenamedColumn
 from odfabric.model.instant import Instant
 from odfabric.model.metadata import AddData, DatasetKind, MetadataBlock, SetDataSchema, SetInfo, SourceState
 from odfabric.model.source import (
-    FetchStepMqtt,
-    FetchStepUrl,
     MergeStrategyAppend,
     ReadStep,
     ReadStepCsv,
@@ -149,15 +146,6 @@ def test_a_source_made_for_a_file_appends_what_it_can_infer() -> None:
     assert (source.source_name, source.merge) == ("auto", MergeStrategyAppend())
     assert source.read == ReadStepCsv(header=True, infer_schema=True)
     assert auto_push_source("application/x-ndjson").read == ReadStepNdJson()
-
-
-def test_records_without_a_source_state_cannot_be_told_from_new_ones() -> None:
-    fetch = FetchStepUrl(url="https://example.org")
-    mqtt = FetchStepMqtt(host="localhost", port=1, topics=())
-    assert is_uncacheable(with_data(new_source_state=None).state, fetch)
-    assert not is_uncacheable(with_data(new_source_state=None).state, mqtt)
-    assert not is_uncacheable(with_data().state, fetch)
-    assert not is_uncacheable(ChainBuilder().state, fetch)
 
 
 # --- media types ------------------------------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ _RATIO_COUNTS_FROM_BYTES = 1024 * 1024
 _DIRECTORY_BYTES_PER_ENTRY = 512
 _DIRECTORY_BYTES_MIN = 1024 * 1024
 _SUB_PATH_CHARACTERS_MAX = 1024
+_LITTER = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})
 _NAMES_SHOWN_MAX = 20
 _NAME_CHARACTERS_SHOWN_MAX = 100
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
@@ -186,17 +187,26 @@ def _emit(piece: bytes, sink: BinaryIO, meter: _Meter) -> None:
 def _selected(entries: list[zipfile.ZipInfo], sub_path: str | None, place: Place) -> zipfile.ZipInfo:
     files = [entry for entry in entries if not entry.filename.endswith("/")]
     if sub_path is None:
-        fitting = files[:1]
+        fitting = [entry for entry in files if not _is_litter(entry.filename)] or files
     else:
         fitting = [entry for entry in files if entry.filename == sub_path]
         fitting = fitting or [entry for entry in files if fnmatchcase(entry.filename, sub_path)]
     if len(fitting) == 1:
         return fitting[0]
-    wanted = "files" if sub_path is None else f"entry {sub_path!r}"
-    problem = f"{len(fitting)} entries fit {sub_path!r}" if fitting else f"the archive has no {wanted}"
+    if sub_path is None:
+        problem = f"the archive has {len(fitting)} files" if fitting else "the archive has no files"
+    else:
+        problem = f"{len(fitting)} entries fit {sub_path!r}" if fitting else f"the archive has no entry {sub_path!r}"
     raise InvalidData(
-        f"{problem}; it has {_listed(fitting or entries)}", place=place, hint="set subPath to one of them"
+        f"{problem}; it has {_listed(fitting or entries)}",
+        place=place,
+        hint="set subPath of the Decompress step to one of them, or to a pattern that fits one, as *.csv",
     )
+
+
+def _is_litter(name: str) -> bool:
+    """What file managers pack along with the only file that a person packs."""
+    return name.startswith("__MACOSX/") or name.rpartition("/")[2] in _LITTER
 
 
 def _check_entry(entry: zipfile.ZipInfo, place: Place) -> None:

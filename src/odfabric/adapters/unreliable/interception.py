@@ -32,6 +32,7 @@ from odfabric.ports.polling_files import PollingFiles, SourcePreparation
 from odfabric.ports.removed_datasets import RemovedDatasets
 from odfabric.ports.roles import Roles
 from odfabric.ports.saved_queries import SavedQueries
+from odfabric.ports.savepoints import Savepoints
 from odfabric.ports.sealing import KeyRotation, SealedStore
 from odfabric.ports.search_documents import SearchDocuments
 from odfabric.ports.signing_keys import SigningKeys
@@ -246,6 +247,7 @@ POLLING_FILES = PortCalls(reads={"glob": "source.glob", "file": "source.file"})
 PREPARATION = PortCalls(
     reads={"decompress_gzip": "source.decompress", "decompress_zip": "source.decompress", "copy": "source.copy"}
 )
+SAVEPOINTS = PortCalls(reads={"keep": "savepoint.keep", "find": "savepoint.find", "drop": "savepoint.drop"})
 REMOTE = PortCalls(reads={"head": "remote.head", "block": "remote.block", "download": "remote.download"})
 EXCHANGE = PortCalls(reads={"session": "exchange.session"})
 
@@ -380,6 +382,10 @@ class Interceptor(ABC):
     def preparation(self, port: SourcePreparation) -> SourcePreparation:
         """Unpacking."""
         return self.wrap(port, PREPARATION)
+
+    def savepoints(self, port: Savepoints) -> Savepoints:
+        """Bodies of failed pulls; nothing depends on them, so no process is killed there."""
+        return self.wrap(port, SAVEPOINTS)
 
     def exchange(self, port: Exchange) -> Exchange:
         """The exchange folder."""

@@ -254,7 +254,8 @@ def _outcome(run: Mapping[str, Any]) -> str:
         return str(run["error"].get("detail") or run["error"].get("message"))
     result = run["result"] or {}
     if result.get("upToDate"):
-        return "nothing new"
+        poll = result.get("poll") or {}
+        return f"nothing new: {poll['message']}" if poll.get("outcome") == "uncacheable" else "nothing new"
     if "rows" in result:
         return f"{result['rows']} rows"
     return "verified" if result.get("ok") else ""

@@ -182,7 +182,7 @@ class _Demo:
         with self._step("a second node pulls flights.hourly from the first one") as note:
             other = ending.enter_context(self._node("second", warm=False, peer=node))
             copy = self._client(other)
-            copy.pull(SHARED, url=f"{node.url}/local/{SHARED}", recursive=False, fetch_uncacheable=False)
+            copy.pull(SHARED, url=f"{node.url}/local/{SHARED}", recursive=False)
             ours, theirs = _head(client, SHARED), _head(copy, SHARED)
             objects = self._compare_objects(node)
             if ours != theirs:
@@ -306,7 +306,7 @@ class _Demo:
         return self._count(name, client.push(name, push))
 
     def _pull(self, client: NodeBackend, name: str) -> int:
-        return self._count(name, client.pull(name, url=None, recursive=False, fetch_uncacheable=False))
+        return self._count(name, client.pull(name, url=None, recursive=False))
 
     def _followed(self, client: NodeBackend, name: str) -> int:
         """Wait until a derivative dataset has followed its input; how many rows that gave. Raises Corrupt if it failed, or does not come."""

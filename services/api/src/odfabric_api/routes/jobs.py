@@ -28,8 +28,11 @@ class PullBody(JsonModel):
 
     url: str | None = Field(None, min_length=1, max_length=2000)
     recursive: bool = Field(False, description="Bring the inputs up to date first")
+    fetch_again: bool = Field(
+        False, alias="fetchAgain", description="Fetch again what is kept of a pull that fetched and then failed"
+    )
     fetch_uncacheable: bool = Field(
-        False, alias="fetchUncacheable", description="Poll a source that cannot tell what is new"
+        False, alias="fetchUncacheable", description="Append what a source sends that cannot tell what is new"
     )
     allow_shrink: bool = Field(
         False, alias="allowShrink", description="A Snapshot may lose more of its rows than `snapshot_shrink_max`"
@@ -66,6 +69,7 @@ async def pull(request: Request, found: PullableDataset, caller: Caller) -> Resp
             recursive=body.recursive,
             fetch_uncacheable=body.fetch_uncacheable,
             allow_shrink=body.allow_shrink,
+            fetch_again=body.fetch_again,
         )
         return accepted(node.enqueue_pull(wish, by=caller))
 

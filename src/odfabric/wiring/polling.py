@@ -1,0 +1,57 @@
+"""Where polled data may come from on this node, by its settings."""
+
+from __future__ import annotations
+
+from odfabric.adapters.http.egress import Egress
+from odfabric.adapters.http.fetch import HttpFetch
+from odfabric.adapters.local_fs.archives import ArchiveLimits, ArchivePreparation
+from odfabric.adapters.local_fs.poll_folder import PollFolder
+from odfabric.adapters.local_fs.savepoints import FolderSavepoints
+from odfabric.domain.runnable_sources import PermittedSources
+from odfabric.ports.savepoints import Savepoints
+from odfabric.settings import Settings
+from odfabric.usecases.poll_source import PollingPorts
+
+
+def permitted_sources(settings: Settings) -> PermittedSources:
+    """The kinds of sources that the operator permits."""
+    return PermittedSources()
+
+
+SAVEPOINTS_FOLDER = "savepoints"
+"""Below the workspace: bodies of failed pulls."""
+
+
+def folder_savepoints(settings: Settings) -> FolderSavepoints:
+    """Bodies of failed pulls, in the workspace of this process."""
+    return FolderSavepoints(
+        settings.workspace / SAVEPOINTS_FOLDER,
+        bytes_max=settings.savepoint_bytes_max,
+        age_s_max=settings.savepoint_s_max,
+    )
+
+
+def polling_ports(settings: Settings, egress: Egress, savepoints: Savepoints) -> PollingPorts:
+    """The ports of polling, over the guarded client and the poll folder."""
+    return PollingPorts(
+        http=HttpFetch(egress, source_bytes_max=settings.source_bytes_max),
+        files=PollFolder(
+            settings.poll_folder, files_max=settings.poll_files_max, entries_max=settings.poll_entries_max
+        ),
+        files_of_user=lambda folder: PollFolder(
+            None,
+            anywhere=True,
+            start=folder,
+            files_max=settings.poll_files_max,
+            entries_max=settings.poll_entries_max,
+        ),
+        preparation=ArchivePreparation(
+            ArchiveLimits(
+                unpacked_bytes_max=settings.unpacked_bytes_max,
+                unpack_ratio_max=settings.unpack_ratio_max,
+                archive_entries_max=settings.archive_entries_max,
+                source_bytes_max=settings.source_bytes_max,
+            )
+        ),
+        savepoints=savepoints,
+    )
