@@ -15,17 +15,20 @@ from itertools import chain, islice
 import pyarrow as pa
 
 from odfabric.errors import InvalidData, LimitExceeded, Place
+from odfabric.formats.json_columns import JsonMembers
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.read.encodings import Utf8File
+from odfabric_engine_spark.read.geojson import row_of_feature
 from odfabric_engine_spark.read.input_rows import InputRows, check_names
 from odfabric_engine_spark.read.json_document import JsonDocument
+from odfabric_engine_spark.read.json_forms import bad_line, no_row
 from odfabric_engine_spark.read.json_infer import infer_json_schema
 from odfabric_engine_spark.read.json_values import (
     Convert,
     JsonParser,
     JsonValue,
     Misfit,
-    converter,
+    member_converter,
     needs_exact_numbers,
 )
 from odfabric_engine_spark.read.null_counts import NullCounts
@@ -47,12 +50,17 @@ class JsonRow:
 
 @dataclass(slots=True)
 class JsonReader:
-    """Reads the files of one ingest. `sub_path` None means one object a line; "" means a document that is an array."""
+    """Reads the files of one ingest. `sub_path` None means one object a line; "" means a document that is an array.
+
+    `marked` are columns that keep JSON values as text. `geo`: the objects are features of GeoJSON, the document a collection.
+    """
 
     call: EngineCall
     formats: TextFormats
     schema: pa.Schema | None
     sub_path: str | None
+    marked: JsonMembers = field(default_factory=dict)
+    geo: bool = False
     _first_rows: list[tuple[int, Utf8File]] = field(default_factory=list)
 
     def read(self, files: Sequence[Utf8File]) -> InputRows | None:
@@ -60,7 +68,7 @@ class JsonReader:
 
         Raises InvalidData with the place of what is wrong, LimitExceeded, IncompatibleSchema.
         """
-        exact = self.schema is not None and needs_exact_numbers(self.schema)
+        exact = self.geo or bool(self.marked) or (self.schema is not None and needs_exact_numbers(self.schema))
         parser = JsonParser(exact_numbers=exact, depth_max=self.call.settings.depth_max)
         rows = self._rows(files, parser)
         schema = self.schema
@@ -71,7 +79,7 @@ class JsonReader:
             schema = infer_json_schema([row.members for row in sample], file=sample[0].file)
             rows = chain(sample, rows)
         check_names(schema, settings=self.call.settings, file=files[0].name if files else None)
-        staged_rows = _StagedRows(self.call, schema, self.formats, inferred=self.schema is None)
+        staged_rows = _StagedRows(self.call, schema, self.formats, self.marked, inferred=self.schema is None)
         for row in rows:
             staged_rows.add(row)
         staged_rows.flush()
@@ -95,8 +103,10 @@ class JsonReader:
                 _lines(file, parser, self.call) if self.sub_path is None else self._items(file, parser, self.sub_path)
             )
             for value, line, length in values:
-                if not isinstance(value, dict):
-                    raise InvalidData("A row must be an object", place=Place(file=file.name, line=line))
+                if self.geo:
+                    value = row_of_feature(value, Place(file=file.name, line=line))
+                elif not isinstance(value, dict):
+                    raise no_row(value, Place(file=file.name, line=line), line=self.sub_path is None)
                 yield JsonRow(value, file.name, line, length)
 
     def _items(self, file: Utf8File, parser: JsonParser, sub_path: str) -> Iterator[tuple[JsonValue, int, int]]:
@@ -109,7 +119,8 @@ class JsonReader:
                 place=Place(file=file.name),
             )
         with file.text() as stream:
-            yield from JsonDocument(stream.read(), parser, file=file.name).items(sub_path)
+            document = JsonDocument(stream.read(), parser, file=file.name)
+            yield from document.features() if self.geo else document.items(sub_path)
 
 
 def _lines(file: Utf8File, parser: JsonParser, call: EngineCall) -> Iterator[tuple[JsonValue, int, int]]:
@@ -127,24 +138,21 @@ def _lines(file: Utf8File, parser: JsonParser, call: EngineCall) -> Iterator[tup
             try:
                 yield parser.parse(stripped), line, len(text)
             except ValueError as error:
-                raise InvalidData(f"Not a JSON value: {_reason(error)}", place=place) from None
-
-
-def _reason(error: ValueError) -> str:
-    # The decoder's own message has the position in the text; line and file are ours to say.
-    return f"{error.msg} (character {error.pos + 1})" if hasattr(error, "msg") and hasattr(error, "pos") else str(error)
+                raise bad_line(error, stripped, place) from None
 
 
 class _StagedRows:
     """Rows on their way into the staging file, a batch at a time."""
 
-    def __init__(self, call: EngineCall, schema: pa.Schema, formats: TextFormats, *, inferred: bool) -> None:
+    def __init__(
+        self, call: EngineCall, schema: pa.Schema, formats: TextFormats, marked: JsonMembers, *, inferred: bool
+    ) -> None:
         self._schema = schema
         self._batch_rows = call.settings.batch_rows
         self._batch_bytes = call.settings.batch_bytes
         self._hint = f"the first {call.settings.infer_rows} rows looked like it; declare a schema" if inferred else None
         self._converts: list[tuple[str, Convert]] = [
-            (item.name, converter(item.type, formats, path=item.name)) for item in schema
+            (item.name, member_converter(item, formats, path=item.name, marked=marked)) for item in schema
         ]
         self._columns: list[list[object]] = [[] for _ in schema]
         self._waiting = self._length = 0
@@ -159,7 +167,7 @@ class _StagedRows:
                 column.append(None if value is None else convert(value))
             except Misfit as misfit:
                 place = Place(file=row.file, line=row.line, field=name + misfit.path)
-                raise InvalidData(misfit.message, place=place, hint=self._hint) from None
+                raise InvalidData(misfit.message, place=place, hint=self._hint or misfit.hint) from None
         self._waiting += 1
         self._length += row.length
         if self._waiting >= self._batch_rows or self._length >= self._batch_bytes:
