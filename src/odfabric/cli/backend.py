@@ -26,6 +26,9 @@ MEDIA_TYPES = {
     ".json": "application/json",
     ".ndjson": "application/x-ndjson",
     ".jsonl": "application/x-ndjson",
+    ".geojson": "application/geo+json",
+    ".ndgeojson": "application/x-ndgeojson",
+    ".geojsonl": "application/x-ndgeojson",
     ".parquet": "application/vnd.apache.parquet",
 }
 

@@ -21,6 +21,7 @@ from odfabric.domain.state_index import keys_of
 from odfabric.errors import IncompatibleSchema, InvalidManifest, InvalidRequest, Place
 from odfabric.formats.column_names import name_problems
 from odfabric.formats.ddl_schema import ddl_to_schema
+from odfabric.formats.json_columns import json_members
 from odfabric.formats.slice_schema import check_readable, check_storable
 from odfabric.formats.text_encodings import check_encoding
 from odfabric.formats.time_formats import check_date_format, check_timestamp_format
@@ -71,7 +72,7 @@ def read_columns(read: ReadStep) -> DataSchema | None:
 def check_sources(
     snapshot: DatasetSnapshot, vocabulary: DatasetVocabulary, *, name_bytes_max: int, known: Sequence[str] = ()
 ) -> None:
-    """Raises InvalidManifest, IncompatibleSchema, LimitExceeded for declared columns that cannot be stored, or lack a key.
+    """Raises InvalidManifest, IncompatibleSchema, LimitExceeded for declared columns that cannot be stored or read, or lack a key.
 
     `known` are columns that the dataset has already; their names are not judged again.
     """
@@ -84,6 +85,7 @@ def check_sources(
             continue
         # A preprocess query makes the columns that are stored; the engine judges those.
         (check_storable if source.preprocess is None else check_readable)(declared)
+        json_members(declared)
         _check_names(source, declared, f"metadata[{index}].read.schema", vocabulary, name_bytes_max, known)
         names = {vocabulary.event_time, *(field.name for field in declared.fields)}
         missing = next((key for key in keys_of(source.merge) if key not in names), None)

@@ -205,7 +205,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
     },
     "ReadStepGeoJson": {
         "ddlSchema": "Columns as SQL texts; older form of `schema`",
-        "schema": "Columns and their types",
+        "schema": "Properties of features and `geometry`, a String; default: guessed from the data",
     },
     "ReadStepEsriShapefile": {
         "ddlSchema": "Columns as SQL texts; older form of `schema`",
@@ -233,7 +233,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
     },
     "ReadStepNdGeoJson": {
         "ddlSchema": "Columns as SQL texts; older form of `schema`",
-        "schema": "Columns and their types",
+        "schema": "Properties of features and `geometry`, a String; default: guessed from the data",
     },
     "MergeStrategyLedger": {
         "primaryKey": "Columns that identify a row; a row whose key is known adds nothing",
@@ -255,7 +255,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
     "DataField": {
         "name": "Name of the column or member",
         "type": "Its type; a type without required members may be written as its bare name",
-        "extra": "Attributes of extensions",
+        "extra": "Attributes of extensions; `odfabric.dev/type: {kind: Json}` on a String keeps JSON values as text",
     },
     "DataTypeBinary": {
         "fixedLength": "Bytes of every value; default: any number",

@@ -165,7 +165,7 @@ class ReadStepCsv:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadStepGeoJson:
-    """Reads a GeoJSON document; this engine does not yet."""
+    """Reads a GeoJSON FeatureCollection: properties of each feature, and its geometry as JSON text."""
 
     ddl_schema: tuple[str, ...] | None = None
     schema: DataSchema | None = None
@@ -213,7 +213,7 @@ class ReadStepNdJson:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadStepNdGeoJson:
-    """Reads GeoJSON features, one a line; this engine does not yet."""
+    """Reads GeoJSON features, one a line, as `ReadStepGeoJson` does."""
 
     ddl_schema: tuple[str, ...] | None = None
     schema: DataSchema | None = None

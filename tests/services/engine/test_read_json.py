@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from odfabric.errors import IncompatibleSchema, InvalidData, LimitExceeded
+from odfabric.formats.manifest_events import data_schema_from_value
 from odfabric.model.data_schema import (
     DataField,
     DataSchema,
@@ -23,7 +24,6 @@ from odfabric.model.data_schema import (
     DataTypeUInt64,
 )
 from odfabric.model.source import (
-    ReadStepEsriShapefile,
     ReadStepGeoJson,
     ReadStepJson,
     ReadStepNdGeoJson,
@@ -252,13 +252,56 @@ def test_limits(engine_call: EngineCall) -> None:
     assert "more than 3" in refusal(small, ReadStepNdJson(), lines({"a": 1, "b": 1, "c": 1, "d": 1})).message
 
 
-def test_other_formats_are_refused_by_name(engine_call: EngineCall) -> None:
-    for step, name in (
-        (ReadStepGeoJson(), "GeoJson"),
-        (ReadStepNdGeoJson(), "NdGeoJson"),
-        (ReadStepEsriShapefile(), "EsriShapefile"),
+POINT = {"type": "Point", "coordinates": [1.5, 2]}
+
+
+def feature(**properties: object) -> dict[str, object]:
+    return {"type": "Feature", "id": 1, "bbox": [1, 2], "properties": properties, "geometry": POINT}
+
+
+def test_features_become_rows(engine_call: EngineCall) -> None:
+    features = [feature(name="a", area=3), feature(name="b", area=None)]
+    document = json.dumps({"type": "FeatureCollection", "features": features}).encode()
+    text = '{"type":"Point","coordinates":[1.5,2]}'
+    wanted = [{"area": 3, "geometry": text, "name": "a"}, {"area": None, "geometry": text, "name": "b"}]
+    assert values(engine_call, ReadStepGeoJson(), document) == wanted
+    assert values(engine_call, ReadStepNdGeoJson(), lines(*features)) == wanted
+    declared = ddl("name STRING NOT NULL", "area DOUBLE", "geometry STRING NOT NULL")
+    for step, content in (
+        (ReadStepGeoJson(schema=declared), document),
+        (ReadStepNdGeoJson(schema=declared), lines(*features)),
     ):
-        assert name in refusal(engine_call, step, b"{}").message
+        assert [row["area"] for row in values(engine_call, step, content)] == [3.0, None]
+    assert read_rows(engine_call, ReadStepGeoJson(), b"") is None
+    assert values(engine_call, ReadStepNdGeoJson(schema=declared), b"") == []
+    marked = data_schema_from_value({"fields": [{"name": "geometry", "type": "String", "extra": MARK}]})
+    assert values(engine_call, ReadStepGeoJson(schema=marked), document) == [{"geometry": text}] * 2
+
+
+def test_features_are_refused_with_their_line(engine_call: EngineCall) -> None:
+    rows = lines(feature(name="a"), {**feature(name="b"), "geometry": None})
+    error = refusal(engine_call, ReadStepNdGeoJson(), rows)
+    assert (error.place.file, error.place.line, error.place.field) == ("f0", 2, "geometry")
+    document = b'{"type": "FeatureCollection", "features": [\n' + b",\n".join(rows.splitlines()) + b"]}"
+    error = refusal(engine_call, ReadStepGeoJson(), document)
+    assert (error.place.file, error.place.line, error.place.field) == ("f0", 3, "geometry")
+    cut = refusal(engine_call, ReadStepGeoJson(), document[:-60])
+    assert isinstance(cut, InvalidData)
+    assert cut.place.line == 3
+    small = replace(engine_call, settings=replace(engine_call.settings, document_bytes_max=100))
+    assert isinstance(refusal(small, ReadStepGeoJson(), document), LimitExceeded)
+
+
+MARK = {"odfabric.dev/type": {"kind": "Json"}}
+
+
+def test_a_column_of_kind_json_keeps_what_was_written(engine_call: EngineCall) -> None:
+    optional = {"kind": "Option", "inner": "String"}
+    schema = data_schema_from_value({"fields": [{"name": "v", "type": optional, "extra": MARK}]})
+    texts = ['{"b":[1.50,2],"a":{}}', "[ ]", "2138", "2138.0", "2.138E+3", '"2138"', "true", "null"]
+    content = "".join(f'{{"v": {text}}}\n' for text in texts).encode()
+    found = [row["v"] for row in values(engine_call, ReadStepNdJson(schema=schema), content)]
+    assert found == ['{"b":[1.50,2],"a":{}}', "[]", "2138", "2138.0", "2.138E+3", '"2138"', "true", None]
 
 
 def test_structs_whose_hash_would_be_unclear_are_refused(engine_call: EngineCall) -> None:

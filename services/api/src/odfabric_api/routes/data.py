@@ -41,6 +41,8 @@ _PUSH_BODY: dict[str, Any] = {
             for media_type in (
                 "application/x-ndjson",
                 "application/json",
+                "application/geo+json",
+                "application/x-ndgeojson",
                 "text/csv",
                 "application/vnd.apache.parquet",
             )

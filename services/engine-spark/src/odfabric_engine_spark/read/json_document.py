@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from typing import NoReturn
 
 from odfabric.errors import InvalidData, Place
-from odfabric_engine_spark.read.json_values import JsonParser, JsonValue
+from odfabric_engine_spark.read.geojson import FEATURES, check_collection
+from odfabric_engine_spark.read.json_values import JsonParser, JsonValue, kind_of
 
 _SPACES = re.compile(r"[ \t\r\n]*")
 
@@ -36,6 +37,34 @@ class JsonDocument:
         if self._peek():
             self._refuse("there is more after the end of the document")
 
+    def features(self) -> Iterator[tuple[JsonValue, int, int]]:
+        """Every item of a GeoJSON FeatureCollection, its line and length. Raises InvalidData."""
+        if not self._peek():
+            return
+        if self._peek() != "{":
+            value, line = self._value()
+            raise InvalidData(
+                f"Expected a FeatureCollection, but the document is {kind_of(value)}",
+                place=Place(file=self._file, line=line),
+                hint="features, one a line, are read by `kind: NdGeoJson`, application/x-ndgeojson",
+            )
+        kind: JsonValue = None
+        has_type = found = False
+        for key in self._keys():
+            if key == FEATURES:
+                found = True
+                yield from self._array(FEATURES)
+                continue
+            value, line = self._value()
+            if key == "type":
+                kind, has_type = value, True
+                check_collection(kind, has_type=True, place=Place(file=self._file, line=line))
+        if self._peek():
+            self._refuse("there is more after the end of the document")
+        check_collection(kind, has_type=has_type, place=Place(file=self._file))
+        if not found:
+            self._not_found(FEATURES)
+
     def _at(self, path: tuple[str, ...], whole: str) -> Iterator[tuple[JsonValue, int, int]]:
         if not path:
             yield from self._array(whole)
@@ -55,10 +84,7 @@ class JsonDocument:
     def _array(self, whole: str) -> Iterator[tuple[JsonValue, int, int]]:
         if self._peek() != "[":
             value, _ = self._value()
-            what = type(value).__name__
-            kind = {"dict": "an object", "str": "a text", "NoneType": "null", "bool": "a truth value"}.get(
-                what, "a number"
-            )
+            kind = kind_of(value)
             described = f"Sub-path does not specify an array: {whole}" if whole else "The document is not an array"
             raise InvalidData(
                 f"{described}, it is {kind}",
@@ -110,7 +136,7 @@ class JsonDocument:
             value, self._position = self._parser.parse_at(self._text, self._position)
         except ValueError as error:
             self._position = getattr(error, "pos", self._position)
-            self._refuse(getattr(error, "msg", str(error)))
+            self._refuse(getattr(error, "msg", str(error)), getattr(error, "hint", None))
         return value, line
 
     def _peek(self) -> str:
@@ -128,5 +154,6 @@ class JsonDocument:
     def _not_found(self, whole: str) -> NoReturn:
         raise InvalidData(f"Sub-path not found: {whole}", place=Place(file=self._file))
 
-    def _refuse(self, reason: str) -> NoReturn:
-        raise InvalidData(f"Not a JSON document: {reason}", place=Place(file=self._file, line=self._line_here()))
+    def _refuse(self, reason: str, hint: str | None = None) -> NoReturn:
+        place = Place(file=self._file, line=self._line_here())
+        raise InvalidData(f"Not a JSON document: {reason}", place=place, hint=hint)

@@ -16,19 +16,22 @@ import pyarrow as pa
 
 from odfabric.errors import InvalidData, LimitExceeded, Place
 from odfabric.formats.column_names import shown_name
+from odfabric.formats.json_columns import JsonMembers
 from odfabric.formats.slice_schema import TIMESTAMP_TYPE
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.read.dataset_columns import DECLARE_HINT, DatasetColumns
 from odfabric_engine_spark.read.encodings import Utf8File
+from odfabric_engine_spark.read.geojson import row_of_feature
 from odfabric_engine_spark.read.input_rows import InputRows, check_names
 from odfabric_engine_spark.read.json_document import JsonDocument
+from odfabric_engine_spark.read.json_forms import bad_line, no_row
 from odfabric_engine_spark.read.json_infer import infer_json_schema
 from odfabric_engine_spark.read.json_values import (
     Convert,
     JsonParser,
     JsonValue,
     Misfit,
-    converter,
+    member_converter,
     needs_exact_numbers,
 )
 from odfabric_engine_spark.read.null_counts import NullCounts
@@ -51,13 +54,18 @@ class JsonRow:
 
 @dataclass(slots=True)
 class JsonReader:
-    """Reads the files of one ingest. `sub_path` None means one object a line; "" means a document that is an array."""
+    """Reads the files of one ingest. `sub_path` None means one object a line; "" means a document that is an array.
+
+    `marked` are columns that keep JSON values as text. `geo`: the objects are features of GeoJSON, the document a collection.
+    """
 
     call: EngineCall
     formats: TextFormats
     schema: pa.Schema | None
     sub_path: str | None
     columns: DatasetColumns | None = None
+    marked: JsonMembers = field(default_factory=dict)
+    geo: bool = False
     _first_rows: list[tuple[int, Utf8File]] = field(default_factory=list)
 
     def read(self, files: Sequence[Utf8File]) -> InputRows | None:
@@ -65,7 +73,7 @@ class JsonReader:
 
         Raises InvalidData with the place of what is wrong, LimitExceeded, IncompatibleSchema.
         """
-        exact = self.schema is not None and needs_exact_numbers(self.schema)
+        exact = self.geo or bool(self.marked) or (self.schema is not None and needs_exact_numbers(self.schema))
         parser = JsonParser(exact_numbers=exact, depth_max=self.call.settings.depth_max)
         rows = self._rows(files, parser)
         schema = self.schema
@@ -76,7 +84,7 @@ class JsonReader:
             schema = self._found_schema(sample)
             rows = chain(sample, rows)
         check_names(schema, settings=self.call.settings, file=files[0].name if files else None)
-        staged_rows = _StagedRows(self.call, schema, self.formats, hint=self._hint())
+        staged_rows = _StagedRows(self.call, schema, self.formats, self.marked, hint=self._hint())
         for row in rows:
             staged_rows.add(row)
         staged_rows.flush()
@@ -123,8 +131,10 @@ class JsonReader:
                 _lines(file, parser, self.call) if self.sub_path is None else self._items(file, parser, self.sub_path)
             )
             for value, line, length in values:
-                if not isinstance(value, dict):
-                    raise InvalidData("A row must be an object", place=Place(file=file.name, line=line))
+                if self.geo:
+                    value = row_of_feature(value, Place(file=file.name, line=line))
+                elif not isinstance(value, dict):
+                    raise no_row(value, Place(file=file.name, line=line), line=self.sub_path is None)
                 yield JsonRow(value, file.name, line, length)
 
     def _items(self, file: Utf8File, parser: JsonParser, sub_path: str) -> Iterator[tuple[JsonValue, int, int]]:
@@ -137,7 +147,8 @@ class JsonReader:
                 place=Place(file=file.name),
             )
         with file.text() as stream:
-            yield from JsonDocument(stream.read(), parser, file=file.name).items(sub_path)
+            document = JsonDocument(stream.read(), parser, file=file.name)
+            yield from document.features() if self.geo else document.items(sub_path)
 
 
 def _lines(file: Utf8File, parser: JsonParser, call: EngineCall) -> Iterator[tuple[JsonValue, int, int]]:
@@ -155,24 +166,21 @@ def _lines(file: Utf8File, parser: JsonParser, call: EngineCall) -> Iterator[tup
             try:
                 yield parser.parse(stripped), line, len(text)
             except ValueError as error:
-                raise InvalidData(f"Not a JSON value: {_reason(error)}", place=place) from None
-
-
-def _reason(error: ValueError) -> str:
-    # The decoder's own message has the position in the text; line and file are ours to say.
-    return f"{error.msg} (character {error.pos + 1})" if hasattr(error, "msg") and hasattr(error, "pos") else str(error)
+                raise bad_line(error, stripped, place) from None
 
 
 class _StagedRows:
     """Rows on their way into the staging file, a batch at a time."""
 
-    def __init__(self, call: EngineCall, schema: pa.Schema, formats: TextFormats, *, hint: str | None) -> None:
+    def __init__(
+        self, call: EngineCall, schema: pa.Schema, formats: TextFormats, marked: JsonMembers, *, hint: str | None
+    ) -> None:
         self._schema = schema
         self._batch_rows = call.settings.batch_rows
         self._batch_bytes = call.settings.batch_bytes
         self._hint = hint
         self._converts: list[tuple[str, Convert]] = [
-            (item.name, converter(item.type, formats, path=item.name)) for item in schema
+            (item.name, member_converter(item, formats, path=item.name, marked=marked)) for item in schema
         ]
         self._columns: list[list[object]] = [[] for _ in schema]
         self._waiting = self._length = 0
@@ -194,7 +202,8 @@ class _StagedRows:
                 column.append(None if value is None else convert(value))
             except Misfit as misfit:
                 place = Place(file=row.file, line=row.line, field=name + misfit.path)
-                raise InvalidData(misfit.message, place=place, hint=misfit.hint or self._hint) from None
+                hint = "; or: ".join(filter(None, (self._hint, misfit.hint)))
+                raise InvalidData(misfit.message, place=place, hint=hint or None) from None
         self._waiting += 1
         self._length += row.length
         if self._waiting >= self._batch_rows or self._length >= self._batch_bytes:

@@ -1,8 +1,9 @@
 """JSON values as typed values.
 
 Owns strict parsing of one JSON text and the form of every type in JSON. Invariant: a value is exactly what was written, or
-ValueError says which member is wrong: duplicate keys and NaN are refused, numbers are never rounded to fit (a decimal text
-means the nearest float, but not an infinite one), texts are not taken for numbers nor numbers for texts. Keys that a schema
+ValueError says which member is wrong: duplicate keys and the token NaN are refused, numbers are never rounded to fit (a decimal
+text means the nearest float, but not an infinite one), texts are not taken for numbers nor numbers for texts. The one exception
+are floats that no JSON number is: NaN and the infinities come as texts, as in the JSON of Protocol Buffers. Keys that a schema
 does not name are ignored, missing ones are null. Source: RFC 8259; specification facts, "Ingestion" 5; security S5.3.
 """
 
@@ -14,12 +15,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Context, Decimal, DecimalException, Inexact, InvalidOperation
 from functools import partial
-from typing import NoReturn, TypeAlias
+from typing import NoReturn, Self, TypeAlias
 
 import pyarrow as pa
 from pyarrow import types
 
 from odfabric.errors import IncompatibleSchema, Place
+from odfabric.formats.json_columns import HOW_TO_MARK, JsonMembers
 from odfabric_engine_spark.read.input_rows import shown
 from odfabric_engine_spark.read.text_values import TYPE_WORDS, TextFormats
 from odfabric_engine_spark.read.value_hints import json_time_hint
@@ -28,15 +30,33 @@ JsonValue: TypeAlias = "bool | int | float | Decimal | str | list[JsonValue] | d
 Convert: TypeAlias = Callable[[object], object]
 """A JSON value that is not null as Arrow takes it. Raises Misfit."""
 
+_UNMARKED: JsonMembers = {}
+_HOW_TO_KEEP = (
+    f"declare it as Struct or List, or keep its text: String with {HOW_TO_MARK}, for `from_json` and `get_json_object`;"
+    " geometries of GeoJSON are kept by `kind: GeoJson`"
+)
+_NUMBERS_AND_TEXTS = (
+    "2138, 2138.0 and 2.138e3 are one number and three texts, so none is chosen: put it in quotes where it is written;"
+    f" or keep what was written, String with {HOW_TO_MARK}, and take it by get_json_object(name, '$') in a preprocess query"
+)
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
+_NO_NUMBER = re.compile(r"[+-]?(?:nan|inf|infinity)", re.ASCII | re.IGNORECASE)
 _FLOAT_INT_EXACT = 2**53
 _UINT64_MAX = 2**63 - 1
 _FLOAT32_OVERFLOW = 2.0**128 - 2.0**103
 """The least number that rounds to an infinite Float32."""
 
 
+class NotJson(ValueError):
+    """A text is no JSON, for a reason that has a way out."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
 class Misfit(ValueError):
-    """A value is not of its type; `path` leads from the column to it."""
+    """A value is not of its type; `path` leads from the column to it, `hint` says what to write instead."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
@@ -50,15 +70,28 @@ class Misfit(ValueError):
         return self
 
 
+class WrittenDecimal(Decimal):
+    """A number with the text that stands for it: 2138.0 and 2.1380e3 are equal, and not the same text."""
+
+    __slots__ = ("text",)
+    text: str
+
+    def __new__(cls, text: str) -> Self:
+        """The number of a text. Raises DecimalException."""
+        number = super().__new__(cls, text)
+        number.text = text
+        return number
+
+
 class JsonParser:
-    """Parses texts; `exact_numbers` keeps numbers with a point or exponent as decimals instead of floats."""
+    """Parses texts; `exact_numbers` keeps numbers with a point or exponent as they were written instead of as floats."""
 
     def __init__(self, *, exact_numbers: bool, depth_max: int) -> None:
         self._depth_max = depth_max
         self._decoder = json.JSONDecoder(
             object_pairs_hook=_unique,
             parse_constant=_refuse_constant,
-            parse_float=Decimal if exact_numbers else _finite,
+            parse_float=_decimal_number if exact_numbers else _finite,
         )
 
     def parse(self, text: str) -> JsonValue:
@@ -93,6 +126,11 @@ class JsonParser:
         return ValueError(f"nested deeper than {self._depth_max}")
 
 
+def open_brackets(text: str) -> int:
+    """How many arrays and objects of a text have no end."""
+    return sum(1 if token in "[{" else -1 for token in _outside_texts(text, 0, len(text)))
+
+
 def _outside_texts(text: str, start: int, end: int) -> Iterator[str]:
     inside, position = False, start
     while position < end:
@@ -116,7 +154,18 @@ def _unique(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
 
 
 def _refuse_constant(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is not a JSON value")
+    text = constant.removeprefix("-")
+    raise NotJson(
+        f"{constant} is not a JSON value",
+        f'write null, or in a column of Float64 or Float32 the text "{constant}" ({text} in quotes)',
+    )
+
+
+def _decimal_number(text: str) -> Decimal:
+    try:
+        return WrittenDecimal(text)
+    except DecimalException:
+        raise ValueError(f"{shown(text)} is not a number that can be kept") from None
 
 
 def _finite(text: str) -> float:
@@ -136,8 +185,17 @@ def _has_decimal(arrow: pa.DataType) -> bool:
     return bool(types.is_decimal(arrow)) or any(_has_decimal(item) for item in inner)
 
 
-def converter(arrow: pa.DataType, formats: TextFormats, *, path: str) -> Convert:
-    """What turns JSON values into values of a type. Raises IncompatibleSchema naming `path` if JSON has no form for it."""
+def member_converter(field: pa.Field, formats: TextFormats, *, path: str, marked: JsonMembers) -> Convert:
+    """What turns JSON values into values of a column or member, or into their text where it is marked so."""
+    within = marked.get(field.name, {})
+    return json_text if within is None else converter(field.type, formats, path=path, marked=within)
+
+
+def converter(arrow: pa.DataType, formats: TextFormats, *, path: str, marked: JsonMembers = _UNMARKED) -> Convert:
+    """What turns JSON values into values of a type; `marked` are members below it that keep JSON.
+
+    Raises IncompatibleSchema naming `path` if JSON has no form for it.
+    """
     if types.is_boolean(arrow):
         return _boolean
     if types.is_string(arrow) or types.is_large_string(arrow):
@@ -154,18 +212,21 @@ def converter(arrow: pa.DataType, formats: TextFormats, *, path: str) -> Convert
         return _timestamp(arrow, formats, path)
     if types.is_binary(arrow) or types.is_fixed_size_binary(arrow):
         return _binary
-    return _nested(arrow, formats, path)
+    return _nested(arrow, formats, path, marked)
 
 
-def _nested(arrow: pa.DataType, formats: TextFormats, path: str) -> Convert:
+def _nested(arrow: pa.DataType, formats: TextFormats, path: str, marked: JsonMembers) -> Convert:
     if types.is_list(arrow) or types.is_fixed_size_list(arrow):
-        return _list(arrow, converter(arrow.value_type, formats, path=f"{path}[]"))
+        return _list(arrow, converter(arrow.value_type, formats, path=f"{path}[]", marked=marked))
     if types.is_struct(arrow):
-        members = {field.name: (field, converter(field.type, formats, path=f"{path}.{field.name}")) for field in arrow}
+        members = {
+            field.name: (field, member_converter(field, formats, path=f"{path}.{field.name}", marked=marked))
+            for field in arrow
+        }
         return lambda value: struct_of(value, members)
     if types.is_map(arrow) and types.is_string(arrow.key_type):
         item = arrow.item_field
-        return _map(converter(item.type, formats, path=f"{path}{{value}}"), nullable=item.nullable)
+        return _map(converter(item.type, formats, path=f"{path}{{value}}", marked=marked), nullable=item.nullable)
     raise IncompatibleSchema(f"Column `{path}`: {arrow} has no form in JSON", place=Place(field=path))
 
 
@@ -198,7 +259,7 @@ def _boolean(value: object) -> bool:
 
 def _string(value: object) -> str:
     if not isinstance(value, str):
-        raise _misfit(value, "a text")
+        raise _misfit(value, "a text", _HOW_TO_KEEP if isinstance(value, dict | list) else _NUMBERS_AND_TEXTS)
     if not value.isascii():
         try:
             value.encode()
@@ -237,6 +298,8 @@ def _float(arrow: pa.DataType) -> Convert:
     largest = _FLOAT32_OVERFLOW if arrow.bit_width == 32 else math.inf
 
     def convert(value: object) -> float:
+        if isinstance(value, str) and _NO_NUMBER.fullmatch(value):
+            return float(value)
         if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
             raise _misfit(value, word)
         try:
@@ -335,12 +398,41 @@ def _map(convert: Convert, *, nullable: bool) -> Convert:
     return convert_all
 
 
-def _misfit(value: object, word: str) -> Misfit:
-    return Misfit(f"{_kind(value)} is not {word}")
-
-
-def _kind(value: object) -> str:
+def json_text(value: object) -> str:
+    """The JSON text of a parsed value without spaces, members in their order, numbers as they were written."""
     match value:
+        case str():
+            # Half of a surrogate pair is no text of UTF-8, its escape is.
+            return json.dumps(value, ensure_ascii=not _is_utf8(value))
+        case dict():
+            return "{" + ",".join(f"{json_text(name)}:{json_text(item)}" for name, item in value.items()) + "}"
+        case list():
+            return "[" + ",".join([json_text(item) for item in value]) + "]"
+        case Decimal():
+            return value.text if isinstance(value, WrittenDecimal) else str(value)
+        case _:
+            return json.dumps(value)
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _misfit(value: object, word: str, hint: str | None = None) -> Misfit:
+    if hint is None and isinstance(value, str) and _DECIMAL.fullmatch(value):
+        hint = "a number in quotes is a text: declare String, and cast it in a preprocess query"
+    return Misfit(f"{kind_of(value)} is not {word}", hint)
+
+
+def kind_of(value: object) -> str:
+    """A value as messages call it."""
+    match value:
+        case None:
+            return "null"
         case bool():
             return "the value true or false"
         case int() | float() | Decimal():
@@ -348,6 +440,6 @@ def _kind(value: object) -> str:
         case str():
             return f"the text {shown(value)}"
         case list():
-            return "a list"
+            return "an array"
         case _:
             return "an object"

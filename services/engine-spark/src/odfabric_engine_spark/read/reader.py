@@ -16,6 +16,7 @@ import pyarrow as pa
 from odfabric.errors import InvalidData, InvalidManifest, OdfError, Place
 from odfabric.formats.arrow_schema import data_schema_to_arrow
 from odfabric.formats.ddl_schema import ddl_to_schema
+from odfabric.formats.json_columns import JsonMembers, json_members
 from odfabric.formats.slice_schema import check_readable, check_storable
 from odfabric.formats.time_formats import date_format, timestamp_format
 from odfabric.model.source import (
@@ -34,6 +35,7 @@ from odfabric_engine_spark.read.csv_options import CsvOptions
 from odfabric_engine_spark.read.csv_reader import CsvReader
 from odfabric_engine_spark.read.dataset_columns import DatasetColumns
 from odfabric_engine_spark.read.encodings import Utf8File, as_utf8, known_encoding
+from odfabric_engine_spark.read.geojson import GEOMETRY
 from odfabric_engine_spark.read.input_rows import InputRows, check_names
 from odfabric_engine_spark.read.json_reader import JsonReader
 from odfabric_engine_spark.read.parquet_reader import ParquetReader
@@ -77,12 +79,18 @@ def read_input(
             texts = _texts(files, known_encoding(step.encoding), "", call)
             if problem := next(filter(None, map(other_kind, texts)), None):
                 raise problem
-            return JsonReader(call, formats, schema, sub_path, columns).read(texts)
+            return JsonReader(call, formats, schema, sub_path, columns, _marked(step)).read(texts)
+        case ReadStepGeoJson() | ReadStepNdGeoJson():
+            schema, formats = _schema(step, call, preprocessed), TextFormats(date_format(None), timestamp_format(None))
+            sub_path = "" if isinstance(step, ReadStepGeoJson) else None
+            texts = _texts(files, known_encoding(None), "", call)
+            marked = {name: within for name, within in _marked(step).items() if name != GEOMETRY}  # it is text already
+            return JsonReader(call, formats, schema, sub_path, columns, marked, geo=True).read(texts)
         case ReadStepParquet():
             return ParquetReader(call, _schema(step, call, preprocessed), columns).read(
                 [(file.path, file.name) for file in files]
             )
-        case ReadStepGeoJson() | ReadStepNdGeoJson() | ReadStepEsriShapefile():
+        case ReadStepEsriShapefile():
             raise _unsupported(step)
         case _ as never:
             assert_never(never)
@@ -101,6 +109,10 @@ def _schema(step: ReadStep, call: EngineCall, preprocessed: bool) -> pa.Schema |
     check_names(schema, settings=call.settings, file=None)
     spark_schema(schema)  # refuses types that Spark would change
     return schema
+
+
+def _marked(step: ReadStep) -> JsonMembers:
+    return json_members(step.schema) if step.schema is not None else {}
 
 
 def _texts(files: tuple[InputFile, ...], encoding: str, watched: str, call: EngineCall) -> list[Utf8File]:
