@@ -43,6 +43,9 @@ class IngestSettings(BaseSettings):
         description="Largest share of its rows that a Snapshot may lose by one ingest unless that is confirmed; 1 = all",
     )
     snapshot_shrink_rows_min: int = Field(100, ge=1, description="Rows from which on a Snapshot is protected so")
+    rejected_rows_max: int = Field(
+        10_000, ge=1, description="Most rows of one file that a source with a quarantine may have rejected"
+    )
     poll_files_max: int = Field(10_000, description="Files that one pull ingests, and that one glob may match")
     savepoint_bytes_max: int = Field(
         10 * GIB, description="Bodies together that are kept of pulls that fetched and then failed; 0 keeps none"

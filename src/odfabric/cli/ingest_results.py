@@ -12,7 +12,8 @@ from odfabric.model.operation import OperationType
 def said_of(result: Mapping[str, object]) -> str:
     """E.g. "3 rows added, 1 corrected; stored `op` as `_op`, for system columns have these names"."""
     rows = _changes(result) if "changes" in result else _new_rows(result)
-    return rows + _dropped_rows(result) + _renamed_columns(result) + _undeclared_fields(result)
+    notes = (_dropped_rows, _renamed_columns, _undeclared_fields, _rejected_rows)
+    return rows + "".join(note(result) for note in notes)
 
 
 def _changes(result: Mapping[str, Any]) -> str:
@@ -22,6 +23,12 @@ def _changes(result: Mapping[str, Any]) -> str:
     counts = [(result["changes"].get(name, 0), word) for name, word in words.items()]
     (first, word), *others = [(count, word) for count, word in counts if count] or counts[:1]
     return ", ".join([f"{counted(first, 'row')} {word}", *(f"{count} {word}" for count, word in others)])
+
+
+def _rejected_rows(result: Mapping[str, Any]) -> str:
+    if rejected := result.get("rejectedRows"):
+        return f"; {counted(rejected['rows'], 'row')} rejected, see {rejected['dataset']}"
+    return f"; {counted(result['rejected'], 'row')} would be rejected" if result.get("rejected") else ""
 
 
 def _undeclared_fields(result: Mapping[str, Any]) -> str:

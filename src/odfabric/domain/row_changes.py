@@ -13,10 +13,12 @@ from typing import Any
 
 from odfabric.model.data_schema import ExtraAttributes
 from odfabric.model.engine import RowChanges, UndeclaredField
+from odfabric.model.intake import RejectedRows
 from odfabric.model.source import MergeStrategy, MergeStrategyAppend
 
 CHANGES = "odfabric.dev/row-changes"
 UNDECLARED = "odfabric.dev/undeclared-fields"
+REJECTED = "odfabric.dev/rejected-rows"
 
 
 def change_attributes(
@@ -66,6 +68,25 @@ def undeclared_fields(extra: ExtraAttributes | None) -> tuple[UndeclaredField, .
             case _:
                 return ()
     return tuple(found)
+
+
+def rejected_attributes(rejected: RejectedRows | None) -> dict[str, object]:
+    """The attributes of a block beside which rows were rejected; none if there were none."""
+    return {} if rejected is None else {REJECTED: rejected_value(rejected)}
+
+
+def rejected_value(rejected: RejectedRows) -> dict[str, object]:
+    """As JSON: `rows` and `dataset`."""
+    return {"rows": rejected.rows, "dataset": rejected.dataset}
+
+
+def rejected_rows(extra: ExtraAttributes | None) -> RejectedRows | None:
+    """What the attributes of a block say; None where they say nothing."""
+    match _attributes(extra).get(REJECTED):
+        case {"rows": int(rows), "dataset": str(dataset)}:
+            return RejectedRows(rows=rows, dataset=dataset)
+        case _:
+            return None
 
 
 def added_up(one: RowChanges, other: RowChanges) -> RowChanges:

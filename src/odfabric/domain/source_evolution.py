@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from odfabric.domain.chain.state import ChainState
+from odfabric.domain.intake_rules import intake_rules
 from odfabric.domain.runnable_sources import PermittedSources, refused_sources
 from odfabric.domain.schema_evolution import check_same_order, evolved_schema
 from odfabric.domain.snapshot import normalised
@@ -107,7 +108,17 @@ def check_runnable(snapshot: DatasetSnapshot, permitted: PermittedSources) -> No
             for field, text in templated_texts(source):
                 template_variables(text, field=f"{place}.{field}")
         if isinstance(source, AddPushSource | SetPollingSource):
+            _check_rules(source.read, f"{place}.read")
             _check_text_options(source.read, f"{place}.read")
+
+
+def _check_rules(read: ReadStep, place: str) -> None:
+    try:
+        intake_rules(read)
+    except InvalidManifest as refused:
+        raise InvalidManifest(
+            refused.message, place=Place(field=f"{place}.{refused.place.field}"), hint=refused.hint
+        ) from None
 
 
 def _check_text_options(read: ReadStep, place: str) -> None:

@@ -64,6 +64,7 @@ from odfabric.model.engine import (
     ValidateRequest,
 )
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
+from odfabric.model.intake import FieldContract
 from odfabric.model.metadata import TransformSql
 from odfabric.model.offsets import OffsetRange
 from odfabric.model.vocabulary import DatasetVocabulary
@@ -215,6 +216,9 @@ def ingest_request_to_wire(request: IngestRequest) -> pb.IngestRequest:
         next_offset=request.next_offset,
         new_data_path=request.new_data_path,
         known_columns=request.known_columns,
+        contract=request.contract.value if request.contract else "",
+        rejected_path=request.rejected_path,
+        rejected_rows_max=request.rejected_rows_max,
     )
 
 
@@ -236,6 +240,9 @@ def ingest_request_from_wire(message: pb.IngestRequest) -> IngestRequest:
         next_offset=message.next_offset,
         new_data_path=message.new_data_path,
         known_columns=tuple(message.known_columns),
+        contract=FieldContract(message.contract) if message.contract else None,
+        rejected_path=message.rejected_path if message.HasField("rejected_path") else None,
+        rejected_rows_max=message.rejected_rows_max,
     )
 
 
@@ -254,6 +261,7 @@ def ingest_result_to_wire(result: IngestResult) -> pb.IngestSuccess:
             known_keys=result.changes.known_keys,
         ),
         undeclared=[pb.UndeclaredField(name=one.name, rows=one.rows) for one in result.undeclared],
+        rejected=result.rejected,
     )
 
 
@@ -272,6 +280,7 @@ def ingest_result_from_wire(message: pb.IngestSuccess) -> IngestResult:
             known_keys=message.changes.known_keys if message.changes.HasField("known_keys") else None,
         ),
         undeclared=tuple(UndeclaredField(name=one.name, rows=one.rows) for one in message.undeclared),
+        rejected=message.rejected,
     )
 
 

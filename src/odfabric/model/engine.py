@@ -12,6 +12,7 @@ from enum import Enum
 from odfabric.model.data_schema import DataSchema
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import Instant
+from odfabric.model.intake import FieldContract
 from odfabric.model.metadata import TransformSql
 from odfabric.model.multihash import Multihash
 from odfabric.model.offsets import OffsetRange
@@ -73,7 +74,9 @@ class IngestRequest:
     rules. `data_schema` is the dataset's current schema (absent before the first slice). `history` is every earlier slice,
     oldest first; strategies that need no history ignore it. `event_time_fallback` fills null event times.
     `file_names` are what users call the files, for error messages, one per data path. `known_columns` are names that the dataset has
-    already where `data_schema` does not tell: they are not judged again.
+    already where `data_schema` does not tell: they are not judged again. `contract` is what becomes of fields without a column. With a
+    `rejected_path` rows that cannot be read are written there, one JSON object a line (`file`, `line`, `position`, `field`, `reason`, `raw`), at
+    most `rejected_rows_max`, and the others are taken in; without one they are an error.
     """
 
     vocabulary: DatasetVocabulary
@@ -89,6 +92,9 @@ class IngestRequest:
     next_offset: int
     new_data_path: str
     known_columns: tuple[str, ...] = ()
+    contract: FieldContract | None = None
+    rejected_path: str | None = None
+    rejected_rows_max: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +140,7 @@ class IngestResult:
     `offsets` is None if no rows came out. `data_schema` is the schema of the result with explicit defaults and without
     encodings, None if there was no frame at all (empty input without a read schema). `max_event_time` of the new rows.
     `renamed` are columns that are stored under another name than they came with. `undeclared` are fields of the input that were not read,
-    those of most rows first, at most `UNDECLARED_LISTED_MAX`.
+    those of most rows first, at most `UNDECLARED_LISTED_MAX`. `rejected` is how many rows lie at the path for them.
     """
 
     offsets: OffsetRange | None
@@ -143,6 +149,7 @@ class IngestResult:
     renamed: tuple[RenamedColumn, ...] = ()
     changes: RowChanges = RowChanges()
     undeclared: tuple[UndeclaredField, ...] = ()
+    rejected: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

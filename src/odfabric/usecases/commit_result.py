@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 from odfabric.domain.chain.walk import walk
 from odfabric.domain.renamed_columns import renamed_columns
-from odfabric.domain.row_changes import added_up, changes_value, row_changes, undeclared_fields, undeclared_value
-from odfabric.model.engine import UNDECLARED_LISTED_MAX, IngestResult, RenamedColumn, RowChanges, UndeclaredField
+from odfabric.domain.row_changes import (
+    added_up,
+    changes_value,
+    rejected_rows,
+    rejected_value,
+    row_changes,
+    undeclared_fields,
+    undeclared_value,
+)
+from odfabric.model.engine import UNDECLARED_LISTED_MAX, RenamedColumn, RowChanges, UndeclaredField
+from odfabric.model.intake import RejectedRows
 from odfabric.model.metadata import AddData, DataSlice, ExecuteTransform, MetadataBlock, SetDataSchema
 from odfabric.model.multihash import Multihash
 from odfabric.usecases.commit import Committed
+from odfabric.usecases.ingest import PlannedIngest
 from odfabric.usecases.repository import StoredBlocks
 
 
@@ -23,7 +33,7 @@ class CommitResult:
 
     `late_rows_dropped` is how many rows of the inputs came later than a transform takes them. `renamed` are columns that have been stored
     under another name, for theirs is that of a system column. `changes` is what became of the rows of an ingest, None for anything else;
-    `undeclared` are fields of the input that no column is declared for.
+    `undeclared` are fields of the input that no column is declared for, `rejected` rows of it that could not be read.
     """
 
     head: Multihash
@@ -34,6 +44,7 @@ class CommitResult:
     renamed: tuple[RenamedColumn, ...] = ()
     changes: RowChanges | None = None
     undeclared: tuple[UndeclaredField, ...] = ()
+    rejected: RejectedRows | None = None
 
     @property
     def rows(self) -> int:
@@ -46,6 +57,7 @@ class CommitResult:
         listed = [{"from": one.name, "to": one.stored_as} for one in self.renamed]
         renamed = {"renamedColumns": listed} if listed else {}
         changes = {"changes": changes_value(self.changes)} if self.changes else {}
+        rejected = {"rejectedRows": rejected_value(self.rejected)} if self.rejected else {}
         undeclared = {"undeclaredFields": undeclared_value(self.undeclared)} if self.undeclared else {}
         return {
             "head": str(self.head),
@@ -56,6 +68,7 @@ class CommitResult:
             **changes,
             **renamed,
             **undeclared,
+            **rejected,
         }
 
 
@@ -64,10 +77,16 @@ def result_of(committed: Committed) -> CommitResult:
     return _result(committed.head, [(block.hash, block.block) for block in committed.blocks])
 
 
-def result_of_nothing(head: Multihash, ingested: IngestResult) -> CommitResult:
-    """The result of an ingest that left the head where it was."""
-    return CommitResult(
-        head=head, renamed=ingested.renamed, changes=ingested.changes, undeclared=_together(ingested.undeclared)
+def result_of_ingest(committed: Committed | None, planned: PlannedIngest, *, head: Multihash) -> CommitResult:
+    """The result of an ingest; of one that left the `head` where it was too, or has only brought the schema."""
+    found = result_of(committed) if committed else CommitResult(head=head)
+    ingested = planned.result
+    return replace(
+        found,
+        renamed=ingested.renamed,
+        changes=ingested.changes,
+        undeclared=_together(ingested.undeclared),
+        rejected=planned.rejected,
     )
 
 
@@ -103,6 +122,7 @@ def joined(first: CommitResult | None, second: CommitResult) -> CommitResult:
         renamed=tuple(dict.fromkeys(first.renamed + second.renamed)),
         changes=added_up(first.changes, second.changes) if first.changes and second.changes else None,
         undeclared=_together(first.undeclared + second.undeclared),
+        rejected=_rejected([each.rejected for each in (first, second) if each.rejected]),
     )
 
 
@@ -119,7 +139,12 @@ def _result(head: Multihash, blocks: Sequence[tuple[Multihash, MetadataBlock]]) 
         renamed=tuple(dict.fromkeys(one for event in ingested for one in renamed_columns(event.extra))),
         changes=reduce(added_up, changes) if changes else None,
         undeclared=_together(tuple(one for event in ingested for one in undeclared_fields(event.extra))),
+        rejected=_rejected([found for event in ingested if (found := rejected_rows(event.extra))]),
     )
+
+
+def _rejected(found: Sequence[RejectedRows]) -> RejectedRows | None:
+    return RejectedRows(rows=sum(one.rows for one in found), dataset=found[-1].dataset) if found else None
 
 
 def _records(data: DataSlice | None) -> int:

@@ -6,23 +6,27 @@ files come from (`push_data`, `poll_source`), moving the head (`commit`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeAlias
 
 from odfabric.domain.chain.append import link_blocks
 from odfabric.domain.chain.slice_rules import slice_rules
 from odfabric.domain.chain.state import ChainState
 from odfabric.domain.idempotency import IdempotencyEntry
 from odfabric.domain.ingest_plan import plan_add_data
+from odfabric.domain.intake_limits import UNLIMITED, IntakeLimits, check_has_bytes
+from odfabric.domain.intake_rules import intake_rules
 from odfabric.domain.polled_content import PolledContent, polled_attributes
-from odfabric.domain.row_changes import change_attributes
+from odfabric.domain.row_changes import change_attributes, rejected_attributes
 from odfabric.domain.schema_evolution import current_schema
-from odfabric.domain.snapshot_guard import UNGUARDED, SnapshotGuard, check_has_bytes
 from odfabric.formats.slice_check import SliceRules
 from odfabric.model.commit import Head, IdempotencyRecord
 from odfabric.model.engine import IngestRequest, IngestResult, SliceFile
-from odfabric.model.identity import DatasetId
+from odfabric.model.identity import DatasetAlias, DatasetId
 from odfabric.model.instant import Instant
+from odfabric.model.intake import IntakeRules, RejectedRows, WrongRows
 from odfabric.model.metadata import SourceState, Transform
 from odfabric.model.source import MergeStrategy, MergeStrategyAppend, ReadStep
 from odfabric.ports.engine import Engine, ProgressListener
@@ -35,13 +39,16 @@ from odfabric.usecases.job_run import JobRun
 from odfabric.usecases.repository import Repository
 from odfabric.usecases.store_slice import store_slice
 
+REJECTED = "rejected"
+"""Name of the file of rejected rows in the folder of an ingest."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestInput:
     """Decompressed files and how to take them in.
 
     `folder` is a private folder of the exchange that holds `paths`; `names` are what users call the files. `event_time`
-    fills null event times, None means the system time. `guard` is what a Snapshot may lose.
+    fills null event times, None means the system time. `intake` is what a Snapshot may lose, and how many rows a quarantine takes.
     """
 
     folder: Path
@@ -54,7 +61,7 @@ class IngestInput:
     source_state: SourceState | None = None
     event_time: Instant | None = None
     idempotency: tuple[IdempotencyEntry, ...] = ()
-    guard: SnapshotGuard = UNGUARDED
+    intake: IntakeLimits = UNLIMITED
     polled: PolledContent | None = None
 
 
@@ -76,10 +83,25 @@ class IngestedFiles:
 
 @dataclass(frozen=True, slots=True)
 class PlannedIngest:
-    """What is to be committed, None if there is nothing new, and what the engine said of the rows."""
+    """What is to be committed, None if there is nothing new, what the engine said of the rows, and where those are that it rejected."""
 
     commit: PlannedCommit | None
     result: IngestResult
+    rejected: RejectedRows | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RejectedFile:
+    """Rows that files with these names could not give to a dataset, one JSON object a line."""
+
+    dataset: DatasetId
+    path: Path
+    names: tuple[str, ...]
+    source_name: str
+
+
+KeepRejected: TypeAlias = Callable[[RejectedFile, JobRun], DatasetAlias]
+"""Commits rejected rows; gives the dataset that has them."""
 
 
 def plan_ingest(
@@ -93,8 +115,10 @@ def plan_ingest(
     exchange: Exchange,
     objects: ObjectStore,
     index: StateIndex | None = None,
+    keep_rejected: KeepRejected | None = None,
 ) -> PlannedIngest:
-    """The blocks that take `given` in on top of `base`. An `index` makes it faster, no more.
+    """The blocks that take `given` in on top of `base`. An `index` makes it faster, no more. `keep_rejected` is needed by sources that keep
+    rejected rows.
 
     Raises InvalidData, InvalidQuery, IncompatibleSchema, InvalidBlock for what the user did; Corrupt, Determinate.
     """
@@ -116,6 +140,10 @@ def plan_ingest(
     result, data = made.result, None
     if result.offsets is not None:
         data = store_slice(dataset, made.path, result.offsets, objects=objects, rules=made.rules(state))
+    rejected = None
+    if result.rejected and keep_rejected is not None:
+        file = RejectedFile(dataset=dataset, path=folder / REJECTED, names=given.names, source_name=given.source_name)
+        rejected = RejectedRows(rows=result.rejected, dataset=str(keep_rejected(file, run)))
     events = plan_add_data(
         state,
         data_schema=result.data_schema,
@@ -127,15 +155,16 @@ def plan_ingest(
         renamed=result.renamed,
         attributes={
             **change_attributes(result.changes, result.undeclared, merge=given.merge),
+            **rejected_attributes(rejected),
             **polled_attributes(given.polled),
         },
     )
     if not events:
-        return PlannedIngest(None, result)
+        return PlannedIngest(None, result, rejected)
     blocks = link_blocks(state, events, system_time=system_time)
     run.confirm()
     records = [IdempotencyRecord(entry.key_hash, entry.body_digest, blocks[-1].hash) for entry in given.idempotency]
-    return PlannedIngest(PlannedCommit(tuple(blocks), tuple(records)), result)
+    return PlannedIngest(PlannedCommit(tuple(blocks), tuple(records)), result, rejected)
 
 
 def plan_source_state(
@@ -183,9 +212,10 @@ def ingest_files(
         history = history_of_merge(
             state.dataset_id, state, given.merge, given.folder, repository=repository, index=index, exchange=exchange
         )
-    request = _engine_request(state, given, given.folder, system_time, history=history, exchange=exchange)
+    rules = intake_rules(given.read)
+    request = _engine_request(state, given, given.folder, system_time, rules, history=history, exchange=exchange)
     result = engine.ingest(request, progress=progress)
-    given.guard.check(result.changes, given.merge, name=given.names[0])
+    given.intake.under(rules).check(result.changes, given.merge, name=given.names[0])
     return IngestedFiles(exchange.root / request.new_data_path, system_time, result)
 
 
@@ -194,6 +224,7 @@ def _engine_request(
     given: IngestInput,
     folder: Path,
     system_time: Instant,
+    rules: IntakeRules,
     *,
     history: tuple[SliceFile, ...],
     exchange: Exchange,
@@ -214,4 +245,7 @@ def _engine_request(
         event_time_fallback=given.event_time or system_time,
         next_offset=state.next_offset,
         new_data_path=relative(folder / "new-data"),
+        contract=rules.contract,
+        rejected_path=relative(folder / REJECTED) if rules.wrong_rows is WrongRows.QUARANTINE else None,
+        rejected_rows_max=given.intake.rejected_rows_max,
     )

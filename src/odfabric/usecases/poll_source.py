@@ -14,10 +14,10 @@ from pathlib import Path
 
 from odfabric.domain.chain.state import ChainState
 from odfabric.domain.ingest_plan import DEFAULT_SOURCE_NAME, polling_source
+from odfabric.domain.intake_limits import UNLIMITED, IntakeLimits
 from odfabric.domain.polled_content import last_content
 from odfabric.domain.polled_files import repeats_rows
 from odfabric.domain.polling import last_modified_state
-from odfabric.domain.snapshot_guard import UNGUARDED, SnapshotGuard
 from odfabric.domain.source_templates import Lookup
 from odfabric.errors import (
     Determinate,
@@ -44,7 +44,7 @@ from odfabric.ports.savepoints import Savepoints
 from odfabric.ports.state_index import StateIndex
 from odfabric.usecases.commit import Commits, Committed, PlannedCommit
 from odfabric.usecases.commit_result import CommitResult, joined, result_of
-from odfabric.usecases.ingest import IngestInput, plan_ingest, plan_source_state
+from odfabric.usecases.ingest import IngestInput, KeepRejected, plan_ingest, plan_source_state
 from odfabric.usecases.job_run import JobRun
 from odfabric.usecases.polling.fetch_folder import FolderPoll, look_at_folder
 from odfabric.usecases.polling.fetch_url import fetch_file, fetch_url, keep_body, rounded
@@ -75,7 +75,7 @@ class PollingPorts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PollPorts:
-    """Everything that a poll needs; `lookup` finds the variables of a dataset, `guard` is what a Snapshot may lose.
+    """Everything that a poll needs; `lookup` finds the variables of a dataset, `intake` is what a Snapshot may lose, and how many rows a quarantine takes.
 
     An `index` makes merges faster, no more.
     """
@@ -89,7 +89,8 @@ class PollPorts:
     clock: Clock
     lookup: Callable[[DatasetId], Lookup]
     index: StateIndex | None = None
-    guard: SnapshotGuard = UNGUARDED
+    intake: IntakeLimits = UNLIMITED
+    keep_rejected: KeepRejected | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,7 +241,7 @@ class _Poll:
         ports, run = self.ports, self.run
         run.report(EngineProgress(stage=f"ingest {fetched.name}", done=done, total=done + 1 + fetched.remaining))
         prepared = _prepare(source.prepare or (), fetched, folder, preparation=ports.sources.preparation)
-        given = replace(_ingest_input(source, fetched, prepared, folder), guard=ports.guard)
+        given = replace(_ingest_input(source, fetched, prepared, folder), intake=ports.intake)
 
         def build(base: Head) -> PlannedCommit | None:
             return plan_ingest(
@@ -253,6 +254,7 @@ class _Poll:
                 exchange=ports.exchange,
                 objects=ports.objects,
                 index=ports.index,
+                keep_rejected=ports.keep_rejected,
             ).commit
 
         if poll is not None:

@@ -16,16 +16,15 @@ from pathlib import Path
 
 from odfabric.domain.idempotency import IdempotencyEntry
 from odfabric.domain.ingest_plan import push_source
+from odfabric.domain.intake_limits import UNLIMITED, IntakeLimits
 from odfabric.domain.media_types import read_step_for
 from odfabric.domain.push_group import joined_bodies, may_be_joined
-from odfabric.domain.snapshot_guard import UNGUARDED, SnapshotGuard
 from odfabric.errors import Corrupt, Determinate, External, IdempotencyKeyReused, LeaseLost, OdfError
 from odfabric.formats.did import parse_dataset_id
 from odfabric.formats.multihash import parse_multihash
 from odfabric.formats.physical_hash import physical_hash
 from odfabric.model.audit import Actor
 from odfabric.model.commit import Head
-from odfabric.model.engine import IngestResult
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import Instant
 from odfabric.model.job import Job, JobKind
@@ -36,8 +35,8 @@ from odfabric.ports.jobs import Jobs
 from odfabric.ports.object_store import ObjectStore
 from odfabric.ports.state_index import StateIndex
 from odfabric.usecases.commit import Commits, PlannedCommit
-from odfabric.usecases.commit_result import CommitResult, result_of, result_of_block, result_of_nothing
-from odfabric.usecases.ingest import IngestInput, plan_ingest
+from odfabric.usecases.commit_result import CommitResult, result_of_block, result_of_ingest
+from odfabric.usecases.ingest import IngestInput, KeepRejected, PlannedIngest, plan_ingest
 from odfabric.usecases.job_actor import actor_of
 from odfabric.usecases.job_run import JobRun
 from odfabric.usecases.repository import Repository
@@ -58,7 +57,8 @@ class PushPorts:
     admits: Callable[[Job], None]
     """Raises if whoever asked for a push may not push to its dataset any more."""
     index: StateIndex | None = None
-    guard: SnapshotGuard = UNGUARDED
+    intake: IntakeLimits = UNLIMITED
+    keep_rejected: KeepRejected | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,7 +230,7 @@ def _commit(pushes: Sequence[AcceptedPush], run: JobRun, ports: PushPorts) -> Co
     with ports.exchange.session() as folder:
         path = folder / "pushed"
         _write(pushes, path, ports)
-        made: list[IngestResult] = []
+        made: list[PlannedIngest] = []
 
         def build(base: Head) -> PlannedCommit | None:
             source = push_source(ports.repository.state(first.dataset, base.hash), first.source_name)
@@ -244,7 +244,7 @@ def _commit(pushes: Sequence[AcceptedPush], run: JobRun, ports: PushPorts) -> Co
                 source_name=source.source_name,
                 event_time=first.event_time,
                 idempotency=entries,
-                guard=UNGUARDED if first.allow_shrink else ports.guard,
+                intake=ports.intake.confirming if first.allow_shrink else ports.intake,
             )
             planned = plan_ingest(
                 first.dataset,
@@ -256,8 +256,9 @@ def _commit(pushes: Sequence[AcceptedPush], run: JobRun, ports: PushPorts) -> Co
                 exchange=ports.exchange,
                 objects=ports.objects,
                 index=ports.index,
+                keep_rejected=ports.keep_rejected,
             )
-            made.append(planned.result)
+            made.append(planned)
             return planned.commit
 
         committed = ports.commits.commit(
@@ -267,7 +268,7 @@ def _commit(pushes: Sequence[AcceptedPush], run: JobRun, ports: PushPorts) -> Co
             job_ids=[push.job_id for push in pushes],
             by=list(dict.fromkeys(push.actor for push in pushes)),
         )
-    return result_of(committed) if committed else result_of_nothing(ports.repository.head(first.dataset).hash, made[-1])
+    return result_of_ingest(committed, made[-1], head=ports.repository.head(first.dataset).hash)
 
 
 def _write(pushes: Sequence[AcceptedPush], path: Path, ports: PushPorts) -> None:

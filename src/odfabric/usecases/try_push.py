@@ -19,10 +19,10 @@ from odfabric.domain.chain.append import fold_blocks, next_system_time
 from odfabric.domain.chain.state import ChainState
 from odfabric.domain.column_guess import RefusedValue, WantedColumn, WantedType, refused_values
 from odfabric.domain.ingest_plan import DEFAULT_SOURCE_NAME, plan_add_data, polling_source, push_source
+from odfabric.domain.intake_limits import UNLIMITED, IntakeLimits
 from odfabric.domain.media_types import read_step_for
 from odfabric.domain.row_changes import changes_value, undeclared_value
 from odfabric.domain.snapshot import plan_creation
-from odfabric.domain.snapshot_guard import UNGUARDED, SnapshotGuard
 from odfabric.domain.source_evolution import check_sources, read_columns
 from odfabric.errors import External, OdfError
 from odfabric.formats.did import parse_dataset_id
@@ -103,7 +103,7 @@ class TryPorts:
     clock: Clock
     column_name_bytes_max: int
     index: StateIndex | None = None
-    guard: SnapshotGuard = UNGUARDED
+    intake: IntakeLimits = UNLIMITED
 
 
 def run_try(job: Job, run: JobRun, *, ports: TryPorts) -> Mapping[str, object]:
@@ -114,7 +114,7 @@ def run_try(job: Job, run: JobRun, *, ports: TryPorts) -> Mapping[str, object]:
         path = folder / "pushed"
         take_upload(request[UPLOAD], bytes.fromhex(request["digest"]), path, objects=ports.files.objects)
         looked = _Look(path, given.read, run, ports)
-        given = replace(given, folder=folder, paths=(path,), names=(request["fileName"],), guard=ports.guard)
+        given = replace(given, folder=folder, paths=(path,), names=(request["fileName"],), intake=ports.intake)
         try:
             return {**looked.counted(), **_taken_in(state, given, now, run=run, ports=ports)}
         except External:
@@ -225,6 +225,7 @@ def _taken_in(
         "changes": changes_value(made.result.changes),
         "renamedColumns": renamed,
         "undeclaredFields": undeclared_value(made.result.undeclared),
+        "rejected": made.result.rejected,
         "sample": sample,
     }
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from odfabric.domain.access import Action, Subject
-from odfabric.domain.snapshot_guard import UNGUARDED, SnapshotGuard
+from odfabric.domain.intake_limits import IntakeLimits
 from odfabric.formats.did import parse_dataset_id
 from odfabric.formats.file_rows import RowLimits
 from odfabric.model.commit import CatalogEntry
@@ -27,6 +27,7 @@ from odfabric.usecases.judge_file import FilePorts, run_judge
 from odfabric.usecases.poll_source import Polled, PollPorts, PollWishes, poll_source
 from odfabric.usecases.pull_dataset import PullRequest, PullRights, PullVerbs, run_pull
 from odfabric.usecases.pull_remote import pull_remote
+from odfabric.usecases.quarantine import Quarantine
 from odfabric.usecases.repository import Repository
 from odfabric.usecases.run_push import PushGroupLimits, PushPorts, run_push
 from odfabric.usecases.run_transform import TransformPorts, run_transform
@@ -82,7 +83,8 @@ class JobWork:
             jobs=given.jobs,
             admits=lambda asked: self._check(asked, Action.PUSH),
             index=self.indexes.used,
-            guard=self._guard(),
+            intake=self._intake(),
+            keep_rejected=self._quarantine().keep,
         )
         group = PushGroupLimits(jobs_max=settings.push_group_jobs_max, bytes_max=settings.push_group_bytes_max)
         return run_push(job, run, ports=ports, group=group).to_value()
@@ -132,7 +134,7 @@ class JobWork:
             clock=self.ports.clock,
             column_name_bytes_max=self.settings.column_name_bytes_max,
             index=self.indexes.used,
-            guard=self._guard(),
+            intake=self._intake(),
         )
         return run_try(job, run, ports=ports)
 
@@ -148,7 +150,8 @@ class JobWork:
             clock=given.clock,
             lookup=lambda _: lambda name: None,
             index=self.indexes.used,
-            guard=UNGUARDED if request.allow_shrink else self._guard(),
+            intake=self._intake().confirming if request.allow_shrink else self._intake(),
+            keep_rejected=self._quarantine().keep,
         )
         wishes = PollWishes(
             files_max=self.settings.poll_files_max,
@@ -158,9 +161,25 @@ class JobWork:
         )
         return poll_source(entry, run=run, ports=ports, wishes=wishes)
 
-    def _guard(self) -> SnapshotGuard:
+    def _quarantine(self) -> Quarantine:
+        given = self.ports
+        return Quarantine(
+            repository=self.repository,
+            commits=self.commits,
+            keys=given.keys,
+            engine=given.engine,
+            exchange=given.exchange,
+            objects=given.objects,
+            clock=given.clock,
+        )
+
+    def _intake(self) -> IntakeLimits:
         settings = self.settings
-        return SnapshotGuard(shrink_max=settings.snapshot_shrink_max, rows_min=settings.snapshot_shrink_rows_min)
+        return IntakeLimits(
+            shrink_max=settings.snapshot_shrink_max,
+            snapshot_rows_min=settings.snapshot_shrink_rows_min,
+            rejected_rows_max=settings.rejected_rows_max,
+        )
 
     def _transform(self, entry: CatalogEntry, run: JobRun) -> CommitResult | None:
         ports = self.ports

@@ -201,6 +201,13 @@ class UndeclaredFields(Answer):
     rows: int
 
 
+class RejectedCount(Answer):
+    """Rows of the data that could not be read, and the dataset that has them."""
+
+    rows: int
+    dataset: str
+
+
 class PushResult(Answer):
     """What a push committed; `blocks`, oldest first, is empty if nothing was new."""
 
@@ -211,6 +218,7 @@ class PushResult(Answer):
     changes: RowCounts | None = None
     renamed_columns: list[RenamedColumns] | None = Field(None, alias="renamedColumns")
     undeclared_fields: list[UndeclaredFields] | None = Field(None, alias="undeclaredFields")
+    rejected_rows: RejectedCount | None = Field(None, alias="rejectedRows")
 
 
 class TrialResult(Answer):
@@ -221,6 +229,7 @@ class TrialResult(Answer):
     changes: RowCounts | None = None
     renamed_columns: list[RenamedColumns] | None = Field(None, alias="renamedColumns")
     undeclared_fields: list[UndeclaredFields] | None = Field(None, alias="undeclaredFields")
+    rejected: int | None = Field(None, description="Rows that would go to the quarantine of the source")
     sample: list[dict[str, Any]] | None = Field(None, description="The first records")
     refused: list[dict[str, Any]] | None = Field(None, description="By line and column")
     refused_count: int | None = Field(None, alias="refusedCount")

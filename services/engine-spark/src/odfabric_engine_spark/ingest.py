@@ -7,6 +7,7 @@ specification facts, "Ingestion" and "Merge" 1.
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -39,6 +40,8 @@ from odfabric_engine_spark.preprocess import EVENT_TIME, Prepared, prepare, rese
 from odfabric_engine_spark.read.dataset_columns import DatasetColumns
 from odfabric_engine_spark.read.input_rows import CELL, InputRows, column, stopped_by
 from odfabric_engine_spark.read.reader import InputFile, read_input
+from odfabric_engine_spark.read.rejected_rows import RejectedRows
+from odfabric_engine_spark.read.set_apart import set_apart
 from odfabric_engine_spark.read.spark_times import whole_millis
 from odfabric_engine_spark.session import interpret
 from odfabric_engine_spark.slice_input import read_slices
@@ -60,6 +63,29 @@ def ingest(request: IngestRequest, call: EngineCall) -> IngestResult:
         InputFile(call.exchange.input(path), name)
         for path, name in zip(request.data_paths, request.file_names, strict=True)
     )
+    try:
+        return _taken_in(request, files, call)
+    except InvalidData:
+        if request.rejected_path is None:
+            raise
+        again = replace(call, scratch=call.scratch / "again")
+        again.scratch.mkdir()
+        rejected = RejectedRows(call.exchange.output(request.rejected_path), request.rejected_rows_max)
+        with closing(rejected):
+            files = set_apart(
+                request.read,
+                files,
+                again,
+                rejected,
+                contract=request.contract,
+                preprocessed=request.preprocess is not None,
+            )
+        if not rejected.count:
+            raise
+    return replace(_taken_in(request, files, again), rejected=rejected.count)
+
+
+def _taken_in(request: IngestRequest, files: tuple[InputFile, ...], call: EngineCall) -> IngestResult:
     work = _Work(request, call)
     try:
         return work.run(files)
@@ -80,7 +106,12 @@ class _Work:
         """All steps. Raises Spark's exceptions as they are."""
         request, call = self.request, self.call
         self.read = read_input(
-            request.read, files, call, DatasetColumns.of(request), preprocessed=request.preprocess is not None
+            request.read,
+            files,
+            call,
+            DatasetColumns.of(request),
+            contract=request.contract,
+            preprocessed=request.preprocess is not None,
         )
         if self.read is None:
             return IngestResult(offsets=None, data_schema=None, max_event_time=None)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -73,7 +74,8 @@ class MemoryEngine:
         if not isinstance(read, ReadStepNdJson | ReadStepCsv) or read.schema is None:
             raise InvalidData("this engine reads NdJson and Csv with a schema only", place=Place(field="read"))
         columns = data_schema_to_arrow(read.schema)
-        rows = [row for file in self._named(request) for row in _read(*file, read, columns)]
+        rejected = _Rejected(None if request.rejected_path is None else self._root / request.rejected_path)
+        rows = [row for file in self._named(request) for row in _read(*file, read, columns, rejected)]
         schema = new_slice_schema(
             [field for field in columns if field.name != request.vocabulary.event_time], vocabulary=request.vocabulary
         )
@@ -89,6 +91,7 @@ class MemoryEngine:
             data_schema=arrow_to_data_schema(schema),
             max_event_time=max(times, default=None),
             changes=RowChanges(added=len(fresh), known_keys=len(rows) - len(fresh)),
+            rejected=rejected.count,
         )
 
     def execute_transform(self, request: TransformRequest, *, progress: ProgressListener) -> TransformResult:
@@ -205,10 +208,28 @@ class MemoryEngine:
                     yield from batch.to_pylist()
 
 
-def _read(path: Path, name: str, read: ReadStepNdJson | ReadStepCsv, columns: pa.Schema) -> Iterator[dict[str, object]]:
-    return (
-        _read_ndjson(path, name, columns) if isinstance(read, ReadStepNdJson) else _read_csv(path, name, read, columns)
-    )
+@dataclass
+class _Rejected:
+    """Lines of NDJSON that are no rows; without a path they are an error."""
+
+    path: Path | None
+    count: int = 0
+
+    def add(self, wrong: InvalidData, raw: str) -> None:
+        if self.path is None:
+            raise wrong
+        place = {"file": wrong.place.file, "line": wrong.place.line, "field": wrong.place.field}
+        with self.path.open("a") as out:
+            out.write(json.dumps({**place, "reason": wrong.message, "raw": raw}) + "\n")
+        self.count += 1
+
+
+def _read(
+    path: Path, name: str, read: ReadStepNdJson | ReadStepCsv, columns: pa.Schema, rejected: _Rejected
+) -> Iterator[dict[str, object]]:
+    if isinstance(read, ReadStepNdJson):
+        return _read_ndjson(path, name, columns, rejected)
+    return _read_csv(path, name, read, columns)
 
 
 def _read_csv(path: Path, name: str, read: ReadStepCsv, columns: pa.Schema) -> Iterator[dict[str, object]]:
@@ -236,13 +257,20 @@ def _cell(text: str, field: pa.Field, name: str, line: int) -> object:
     return _value(text or None, field, name, line)
 
 
-def _read_ndjson(path: Path, name: str, columns: pa.Schema) -> Iterator[dict[str, object]]:
+def _read_ndjson(path: Path, name: str, columns: pa.Schema, rejected: _Rejected) -> Iterator[dict[str, object]]:
     for number, line in enumerate(path.read_text().splitlines(), start=1):
         try:
-            row = json.loads(line)
-        except ValueError as error:
-            raise InvalidData(f"not JSON: {error}", place=Place(file=name, line=number)) from None
-        yield {field.name: _value(row.get(field.name), field, name, number) for field in columns}
+            yield _row(line, name, number, columns)
+        except InvalidData as wrong:
+            rejected.add(wrong, line)
+
+
+def _row(line: str, name: str, number: int, columns: pa.Schema) -> dict[str, object]:
+    try:
+        row = json.loads(line)
+    except ValueError as error:
+        raise InvalidData(f"not JSON: {error}", place=Place(file=name, line=number)) from None
+    return {field.name: _value(row.get(field.name), field, name, number) for field in columns}
 
 
 def _value(value: object, field: pa.Field, name: str, number: int) -> object:

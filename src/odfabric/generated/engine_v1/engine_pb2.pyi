@@ -107,7 +107,7 @@ class Failure(_message.Message):
     def __init__(self, code: _Optional[str] = ..., message: _Optional[str] = ..., hint: _Optional[str] = ..., file: _Optional[str] = ..., line: _Optional[int] = ..., column: _Optional[int] = ..., field: _Optional[str] = ..., row: _Optional[int] = ..., rule: _Optional[str] = ..., limit: _Optional[str] = ..., maximum: _Optional[float] = ..., object_name: _Optional[str] = ..., query_line: _Optional[int] = ..., query_column: _Optional[int] = ...) -> None: ...
 
 class IngestRequest(_message.Message):
-    __slots__ = ("vocabulary", "data_paths", "file_names", "read_json", "preprocess_json", "merge_json", "data_schema_json", "history", "system_time", "event_time_fallback", "next_offset", "new_data_path", "known_columns")
+    __slots__ = ("vocabulary", "data_paths", "file_names", "read_json", "preprocess_json", "merge_json", "data_schema_json", "history", "system_time", "event_time_fallback", "next_offset", "new_data_path", "known_columns", "contract", "rejected_path", "rejected_rows_max")
     VOCABULARY_FIELD_NUMBER: _ClassVar[int]
     DATA_PATHS_FIELD_NUMBER: _ClassVar[int]
     FILE_NAMES_FIELD_NUMBER: _ClassVar[int]
@@ -121,6 +121,9 @@ class IngestRequest(_message.Message):
     NEXT_OFFSET_FIELD_NUMBER: _ClassVar[int]
     NEW_DATA_PATH_FIELD_NUMBER: _ClassVar[int]
     KNOWN_COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    CONTRACT_FIELD_NUMBER: _ClassVar[int]
+    REJECTED_PATH_FIELD_NUMBER: _ClassVar[int]
+    REJECTED_ROWS_MAX_FIELD_NUMBER: _ClassVar[int]
     vocabulary: Vocabulary
     data_paths: _containers.RepeatedScalarFieldContainer[str]
     file_names: _containers.RepeatedScalarFieldContainer[str]
@@ -134,7 +137,10 @@ class IngestRequest(_message.Message):
     next_offset: int
     new_data_path: str
     known_columns: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, vocabulary: _Optional[_Union[Vocabulary, _Mapping]] = ..., data_paths: _Optional[_Iterable[str]] = ..., file_names: _Optional[_Iterable[str]] = ..., read_json: _Optional[str] = ..., preprocess_json: _Optional[str] = ..., merge_json: _Optional[str] = ..., data_schema_json: _Optional[str] = ..., history: _Optional[_Iterable[_Union[SliceFile, _Mapping]]] = ..., system_time: _Optional[_Union[Instant, _Mapping]] = ..., event_time_fallback: _Optional[_Union[Instant, _Mapping]] = ..., next_offset: _Optional[int] = ..., new_data_path: _Optional[str] = ..., known_columns: _Optional[_Iterable[str]] = ...) -> None: ...
+    contract: str
+    rejected_path: str
+    rejected_rows_max: int
+    def __init__(self, vocabulary: _Optional[_Union[Vocabulary, _Mapping]] = ..., data_paths: _Optional[_Iterable[str]] = ..., file_names: _Optional[_Iterable[str]] = ..., read_json: _Optional[str] = ..., preprocess_json: _Optional[str] = ..., merge_json: _Optional[str] = ..., data_schema_json: _Optional[str] = ..., history: _Optional[_Iterable[_Union[SliceFile, _Mapping]]] = ..., system_time: _Optional[_Union[Instant, _Mapping]] = ..., event_time_fallback: _Optional[_Union[Instant, _Mapping]] = ..., next_offset: _Optional[int] = ..., new_data_path: _Optional[str] = ..., known_columns: _Optional[_Iterable[str]] = ..., contract: _Optional[str] = ..., rejected_path: _Optional[str] = ..., rejected_rows_max: _Optional[int] = ...) -> None: ...
 
 class RenamedColumn(_message.Message):
     __slots__ = ("name", "stored_as")
@@ -167,20 +173,22 @@ class RowChanges(_message.Message):
     def __init__(self, added: _Optional[int] = ..., corrected: _Optional[int] = ..., retracted: _Optional[int] = ..., unchanged: _Optional[int] = ..., known_keys: _Optional[int] = ...) -> None: ...
 
 class IngestSuccess(_message.Message):
-    __slots__ = ("offsets", "data_schema_json", "max_event_time", "renamed", "changes", "undeclared")
+    __slots__ = ("offsets", "data_schema_json", "max_event_time", "renamed", "changes", "undeclared", "rejected")
     OFFSETS_FIELD_NUMBER: _ClassVar[int]
     DATA_SCHEMA_JSON_FIELD_NUMBER: _ClassVar[int]
     MAX_EVENT_TIME_FIELD_NUMBER: _ClassVar[int]
     RENAMED_FIELD_NUMBER: _ClassVar[int]
     CHANGES_FIELD_NUMBER: _ClassVar[int]
     UNDECLARED_FIELD_NUMBER: _ClassVar[int]
+    REJECTED_FIELD_NUMBER: _ClassVar[int]
     offsets: OffsetRange
     data_schema_json: str
     max_event_time: Instant
     renamed: _containers.RepeatedCompositeFieldContainer[RenamedColumn]
     changes: RowChanges
     undeclared: _containers.RepeatedCompositeFieldContainer[UndeclaredField]
-    def __init__(self, offsets: _Optional[_Union[OffsetRange, _Mapping]] = ..., data_schema_json: _Optional[str] = ..., max_event_time: _Optional[_Union[Instant, _Mapping]] = ..., renamed: _Optional[_Iterable[_Union[RenamedColumn, _Mapping]]] = ..., changes: _Optional[_Union[RowChanges, _Mapping]] = ..., undeclared: _Optional[_Iterable[_Union[UndeclaredField, _Mapping]]] = ...) -> None: ...
+    rejected: int
+    def __init__(self, offsets: _Optional[_Union[OffsetRange, _Mapping]] = ..., data_schema_json: _Optional[str] = ..., max_event_time: _Optional[_Union[Instant, _Mapping]] = ..., renamed: _Optional[_Iterable[_Union[RenamedColumn, _Mapping]]] = ..., changes: _Optional[_Union[RowChanges, _Mapping]] = ..., undeclared: _Optional[_Iterable[_Union[UndeclaredField, _Mapping]]] = ..., rejected: _Optional[int] = ...) -> None: ...
 
 class IngestResponse(_message.Message):
     __slots__ = ("progress", "success", "failure")

@@ -19,7 +19,7 @@ from typing import BinaryIO, NoReturn
 import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
-from odfabric.errors import LimitExceeded, Place
+from odfabric.errors import InvalidData, LimitExceeded, Place
 from odfabric.formats.csv_grammar import Cell, CsvDialect, CsvRecords
 from odfabric_engine_spark.read.csv_row_counts import wrong_count
 from odfabric_engine_spark.read.encodings import Utf8File
@@ -155,7 +155,11 @@ class CsvCells:
         """Raises InvalidData if a row has too few or too many cells."""
         if len(cells) == columns:
             return
-        raise wrong_count(self.file, cells, columns, self.dialect, header=self.header)
+        raise self.wrong_count(cells, columns)
+
+    def wrong_count(self, cells: list[Cell], columns: int) -> InvalidData:
+        """The refusal of a row that has not `columns` cells."""
+        return wrong_count(self.file, cells, columns, self.dialect, header=self.header)
 
 
 class _WithLastLineEnd(io.RawIOBase):

@@ -48,6 +48,7 @@ class Header:
     declared: bool
     dialect: CsvDialect
     line_characters_max: int
+    others_left_out: bool = False
 
     @property
     def names(self) -> list[str]:
@@ -58,6 +59,8 @@ class Header:
         """For each name that is wanted the column in which it stands. Raises InvalidData."""
         names = self.names
         if self.wanted is not None and len(set(names)) == len(names) and set(names) == set(self.wanted):
+            return [names.index(name) for name in self.wanted]
+        if self.wanted is not None and self.others_left_out and _has_all(names, self.wanted):
             return [names.index(name) for name in self.wanted]
         self._refuse_other_files()
         if self.wanted is not None:
@@ -241,6 +244,10 @@ def _kinds(pairs: Sequence[tuple[str, str]]) -> str:
             is_case = one.strip().casefold() == other.strip().casefold()
             kinds["upper and lower case" if is_case else "spaces or other signs within"] = None
     return " and ".join(kinds)
+
+
+def _has_all(names: Sequence[str], wanted: Sequence[str]) -> bool:
+    return set(wanted) <= set(names) and all(names.count(name) == 1 for name in wanted)
 
 
 def _visible(name: str) -> str:

@@ -13,7 +13,7 @@ could mean nothing else. Source: RULINGS 24, 25.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import islice
 
@@ -24,18 +24,21 @@ from pyspark.sql import functions as F
 
 from odfabric.errors import InvalidData, OdfError, Place
 from odfabric.formats.csv_grammar import Cell
+from odfabric.model.intake import FieldContract
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.read.csv_cells import CsvCells
-from odfabric_engine_spark.read.csv_header import Header, excel_note, repeated_row
+from odfabric_engine_spark.read.csv_header import BOM, Header, excel_note, repeated_row
 from odfabric_engine_spark.read.csv_options import CsvOptions
 from odfabric_engine_spark.read.dataset_columns import DECLARE_HINT, DatasetColumns
 from odfabric_engine_spark.read.encodings import Utf8File
 from odfabric_engine_spark.read.infer import infer_text_type
 from odfabric_engine_spark.read.input_rows import CELL, ROW, InputRows, check_names, column, raised, shown
-from odfabric_engine_spark.read.null_counts import NullCounts
-from odfabric_engine_spark.read.staging import StagingWriter
+from odfabric_engine_spark.read.null_counts import NULLS_HINT, NullCounts, unexpected_nulls
+from odfabric_engine_spark.read.staging import Staged, StagingWriter
 from odfabric_engine_spark.read.text_values import bad, or_stop, type_word, typed
+from odfabric_engine_spark.read.undeclared_fields import UndeclaredFields
 from odfabric_engine_spark.read.value_hints import value_hint
+from odfabric_engine_spark.read.wrong_rows import WrongRow
 from odfabric_engine_spark.spark_types import spark_type
 
 
@@ -51,6 +54,16 @@ class _Part:
     names: list[str]
     first_row: int = 0
 
+    @property
+    def width(self) -> int:
+        """How many cells a row has."""
+        return len(self.names) or len(self.order)
+
+    @property
+    def left_out(self) -> list[int]:
+        """Columns that are not read."""
+        return [index for index in range(self.width) if index not in set(self.order)]
+
 
 @dataclass(slots=True)
 class CsvReader:
@@ -60,8 +73,10 @@ class CsvReader:
     options: CsvOptions
     schema: pa.Schema | None
     columns: DatasetColumns | None = None
+    contract: FieldContract | None = None
     _parts: list[_Part] = field(default_factory=list)
     _names: list[str] = field(default_factory=list)
+    _undeclared: UndeclaredFields = field(default_factory=lambda: UndeclaredFields(()))
 
     def read(self, files: Sequence[Utf8File]) -> InputRows | None:
         """The rows of all files in order; None if no file says what the columns are.
@@ -74,26 +89,34 @@ class CsvReader:
             return None
         self._names = names
         nulls = NullCounts(target)
-        writer = StagingWriter(self.call, pa.schema([pa.field(name, pa.string()) for name in names]), "csv")
-        for part in self._parts:
-            part.first_row = writer.rows
-            for batch in part.cells.batches(len(names)):
-                self._refuse_second_header(batch, part, writer.rows)
-                texts = [batch.column(index) for index in part.order]
-                ordered = [self._nulls(text, column_of) for text, column_of in zip(texts, target, strict=True)]
-                nulls.add(ordered, writer.rows)
-                writer.write(ordered)
+        staged = self._staged(target, nulls)
         nulls.refuse(self._place_of_cell)
-        staged = writer.finish()
         return InputRows(
             frame=self._typed(staged.frame, target),
             schema=target,
             declared=self.schema is not None,
             bytes=staged.bytes,
             count=staged.rows,
+            undeclared=self._undeclared.listed(),
             locate=self._locate,
             explain=lambda: self._explain(staged.frame, target),
         )
+
+    def _staged(self, target: pa.Schema, nulls: NullCounts) -> Staged:
+        """The texts of all rows; nulls where none may be are counted."""
+        writer = StagingWriter(self.call, pa.schema([pa.field(name, pa.string()) for name in self._names]), "csv")
+        for part in self._parts:
+            part.first_row = writer.rows
+            for batch in part.cells.batches(part.width):
+                self._refuse_second_header(batch, part, writer.rows)
+                texts = [batch.column(index) for index in part.order]
+                ordered = [self._nulls(text, column_of) for text, column_of in zip(texts, target, strict=True)]
+                nulls.add(ordered, writer.rows)
+                for index in part.left_out:
+                    values = batch.num_rows - batch.column(index).null_count
+                    self._undeclared.count(part.names[index], values)
+                writer.write(ordered)
+        return writer.finish()
 
     def _open(self, files: Sequence[Utf8File]) -> list[str] | None:
         """Column names in their final order; every file that has a record becomes a part."""
@@ -135,6 +158,7 @@ class CsvReader:
             declared=self.schema is not None,
             dialect=self.options.dialect,
             line_characters_max=self.call.settings.line_bytes_max,
+            others_left_out=self.contract is FieldContract.DISCARD,
         ).order()
 
     def _refuse_second_header(self, batch: pa.RecordBatch, part: _Part, first_row: int) -> None:
@@ -142,11 +166,7 @@ class CsvReader:
         at = repeated_row(batch, part.names, null=self.options.null)
         if at is None:
             return
-        raise InvalidData(
-            "The row repeats the header",
-            place=self._locate(first_row + at),
-            hint="the file seems to be put together of several: leave the header of each out but the first",
-        )
+        raise _repeated(self._locate(first_row + at))
 
     def _found_schema(self, names: list[str]) -> pa.Schema | None:
         found = self._inferred(names)
@@ -169,7 +189,7 @@ class CsvReader:
     def _sample(self) -> Iterator[list[str | None]]:
         for part in self._parts:
             for cells in part.cells.rows():
-                part.cells.check_count(cells, len(part.order))
+                part.cells.check_count(cells, part.width)
                 yield [part.cells.text(cells[index]) for index in part.order]
 
     def _nulls(self, texts: pa.Array, target: pa.Field) -> pa.Array:
@@ -190,25 +210,75 @@ class CsvReader:
         return texts.select(*columns, ROW)
 
     def _explain(self, texts: DataFrame, target: pa.Schema) -> OdfError | None:
-        flaws = [bad(column(item.name), value) for item, value in zip(target, self._values(target), strict=True)]
+        found = self._flawed(texts, target, limit=1)
+        return None if not found else self._misfit(found[0][0], found[0][1], self._cells_of(found[0][0]), target)
+
+    def _flawed(self, texts: DataFrame, target: pa.Schema, *, limit: int) -> list[tuple[int, int]]:
+        """The first rows with a cell that is not of its column's type, or empty where it must not be, each with the first such column."""
+        flaws = [
+            bad(column(item.name), value) | (F.lit(not item.nullable) & column(item.name).isNull())
+            for item, value in zip(target, self._values(target), strict=True)
+        ]
         which = F.array(*(F.when(flaw, F.lit(index)) for index, flaw in enumerate(flaws)))
-        found = (
-            texts.where(reduce(lambda one, other: one | other, flaws))
-            .select(ROW, F.array_min(which).alias("index"))
-            .orderBy(ROW)
-            .limit(1)
-            .collect()
-        )
-        if not found:
-            return None
-        row, index = found[0]
-        found_row = self._cells_of(row)
-        text = found_row.row[index].text
+        wrong = texts.where(reduce(lambda one, other: one | other, flaws))
+        found = wrong.select(ROW, F.array_min(which).alias("index")).orderBy(ROW).limit(limit).collect()
+        return [(row, index) for row, index in found]
+
+    def _misfit(self, row: int, index: int, found: _FoundRow, target: pa.Schema) -> InvalidData:
+        text, item = found.row[index].text, target.field(index)
+        if text in ("", self.options.null) and not item.nullable:
+            return InvalidData(unexpected_nulls(item.name, 1), place=found.place(index), hint=NULLS_HINT)
         return InvalidData(
-            f"{shown(text)} is not {type_word(target.field(index).type, self.options.formats)}",
-            place=found_row.place(index),
-            hint=self._hint(text, target.field(index), row),
+            f"{shown(text)} is not {type_word(item.type, self.options.formats)}",
+            place=found.place(index),
+            hint=self._hint(text, item, row),
         )
+
+    def wrong_shapes(self, files: Sequence[Utf8File], *, limit: int) -> list[WrongRow]:
+        """The first rows that have too few or too many cells, or repeat the header. Raises InvalidData for a file that is wrong as a whole."""
+        names = self._open(files)
+        found: list[WrongRow] = []
+        for part in self._parts if names is not None else ():
+            file, width, last = part.cells.file, part.width, None
+            for cells in part.cells.rows():
+                if last is not None:
+                    found.append(replace(last, end=cells[0].line))
+                    last = None
+                if len(found) >= limit:
+                    break
+                place = Place(file=file.name, line=cells[0].line)
+                if len(cells) != width:
+                    last = WrongRow(file.path, cells[0].line, None, part.cells.wrong_count(cells, width))
+                elif len(part.names) > 1 and [cell.text.removeprefix(BOM) for cell in cells] == part.names:
+                    last = WrongRow(file.path, cells[0].line, None, _repeated(place))
+            found += [last] if last is not None else []
+        return found
+
+    def wrong_values(self, files: Sequence[Utf8File], *, limit: int) -> list[WrongRow]:
+        """The first rows with a cell that is not of its column's type, of files whose rows all have their cells."""
+        names, target = self._open(files), self.schema
+        if names is None or target is None:
+            return []
+        self._names = names
+        staged = self._staged(target, NullCounts(target))
+        wanted = iter(self._flawed(staged.frame, target, limit=limit))
+        row, index = next(wanted, (None, 0))
+        found: list[WrongRow] = []
+        for part in self._parts:
+            last: WrongRow | None = None
+            for at, cells in enumerate(part.cells.rows(), start=part.first_row):
+                if last is not None:
+                    found.append(replace(last, end=cells[0].line))
+                    last = None
+                if row is None:
+                    break
+                if at == row:
+                    ordered = _FoundRow(part.cells.file.name, [cells[place] for place in part.order], names)
+                    error = self._misfit(row, index, ordered, target)
+                    last = WrongRow(part.cells.file.path, cells[0].line, None, error)
+                    row, index = next(wanted, (None, 0))
+            found += [last] if last is not None else []
+        return found
 
     def _hint(self, text: str, item: pa.Field, row: int) -> str:
         if not row and not self.options.header and text == item.name:
@@ -245,6 +315,14 @@ class _FoundRow:
     def place(self, index: int) -> Place:
         cell = self.row[index]
         return Place(file=self.file, line=cell.line, column=cell.column, field=self.names[index])
+
+
+def _repeated(place: Place) -> InvalidData:
+    return InvalidData(
+        "The row repeats the header",
+        place=place,
+        hint="the file seems to be put together of several: leave the header of each out but the first",
+    )
 
 
 def _made_up(names: list[str] | None, count: int) -> list[str]:

@@ -20,6 +20,10 @@ from odfabric.model.source import MergeStrategyChangelogStream, MergeStrategyUps
 
 DECLARE_HINT = "declare the columns in the schema of the read step by `odf set-source`, which may add one, or rename and cast them in a preprocess query"
 
+FREEZE_HINT = (
+    "the source takes no other fields (odfabric.dev/contract: freeze): declare it by `odf set-source`, or leave it out"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class DatasetColumns:

@@ -18,8 +18,9 @@ from odfabric.errors import InvalidData, LimitExceeded, Place
 from odfabric.formats.column_names import shown_name
 from odfabric.formats.json_columns import JsonMembers
 from odfabric.formats.slice_schema import TIMESTAMP_TYPE
+from odfabric.model.intake import FieldContract
 from odfabric_engine_spark.call import EngineCall
-from odfabric_engine_spark.read.dataset_columns import DECLARE_HINT, DatasetColumns
+from odfabric_engine_spark.read.dataset_columns import DECLARE_HINT, FREEZE_HINT, DatasetColumns
 from odfabric_engine_spark.read.encodings import Utf8File
 from odfabric_engine_spark.read.geojson import row_of_feature
 from odfabric_engine_spark.read.input_rows import InputRows, check_names
@@ -34,10 +35,11 @@ from odfabric_engine_spark.read.json_values import (
     member_converter,
     needs_exact_numbers,
 )
-from odfabric_engine_spark.read.null_counts import NullCounts
+from odfabric_engine_spark.read.null_counts import NULLS_HINT, NullCounts, unexpected_nulls
 from odfabric_engine_spark.read.staging import StagingWriter
 from odfabric_engine_spark.read.text_values import TextFormats
 from odfabric_engine_spark.read.undeclared_fields import UndeclaredFields
+from odfabric_engine_spark.read.wrong_rows import WrongRow
 
 _SPACE = " \t\r\n"
 
@@ -66,6 +68,7 @@ class JsonReader:
     columns: DatasetColumns | None = None
     marked: JsonMembers = field(default_factory=dict)
     geo: bool = False
+    contract: FieldContract | None = None
     _first_rows: list[tuple[int, Utf8File]] = field(default_factory=list)
 
     def read(self, files: Sequence[Utf8File]) -> InputRows | None:
@@ -84,7 +87,7 @@ class JsonReader:
             schema = self._found_schema(sample)
             rows = chain(sample, rows)
         check_names(schema, settings=self.call.settings, file=files[0].name if files else None)
-        staged_rows = _StagedRows(self.call, schema, self.formats, self.marked, hint=self._hint())
+        staged_rows = _StagedRows(self.call, schema, self._conversion(schema))
         for row in rows:
             staged_rows.add(row)
         staged_rows.flush()
@@ -100,10 +103,30 @@ class JsonReader:
             locate=lambda row: self._place(files, parser, row, None),
         )
 
+    def _conversion(self, schema: pa.Schema) -> _Conversion:
+        return _Conversion(schema, self.formats, self.marked, hint=self._hint())
+
+    def wrong_lines(self, files: Sequence[Utf8File], *, limit: int) -> list[WrongRow]:
+        """The first lines that are no row of the declared schema. Raises LimitExceeded for a line that is too long."""
+        if self.schema is None:
+            return []
+        exact = bool(self.marked) or needs_exact_numbers(self.schema)
+        parser = JsonParser(exact_numbers=exact, depth_max=self.call.settings.depth_max)
+        conversion, found = self._conversion(self.schema), list[WrongRow]()
+        for file in files:
+            for text, line in _texts_of_lines(file, self.call):
+                try:
+                    conversion.check(_row_of(_parsed(text, line, file, parser), file, line, len(text)))
+                except InvalidData as wrong:
+                    found.append(WrongRow(file.path, line, line + 1, wrong))
+                    if len(found) >= limit:
+                        return found
+        return found
+
     def _hint(self) -> str | None:
         """What to do about a row that does not fit, where nobody has declared columns."""
         if self.schema is not None:
-            return None
+            return FREEZE_HINT if self.contract is FieldContract.FREEZE else None
         sampled = f"the first {self.call.settings.infer_rows} rows looked like it; declare a schema"
         return sampled if self.columns is None else DECLARE_HINT
 
@@ -133,9 +156,7 @@ class JsonReader:
             for value, line, length in values:
                 if self.geo:
                     value = row_of_feature(value, Place(file=file.name, line=line))
-                elif not isinstance(value, dict):
-                    raise no_row(value, Place(file=file.name, line=line), line=self.sub_path is None)
-                yield JsonRow(value, file.name, line, length)
+                yield _row_of(value, file, line, length, is_line=self.sub_path is None)
 
     def _items(self, file: Utf8File, parser: JsonParser, sub_path: str) -> Iterator[tuple[JsonValue, int, int]]:
         maximum = self.call.settings.document_bytes_max
@@ -151,59 +172,98 @@ class JsonReader:
             yield from document.features() if self.geo else document.items(sub_path)
 
 
+def _row_of(value: JsonValue, file: Utf8File, line: int, length: int, *, is_line: bool = True) -> JsonRow:
+    if not isinstance(value, dict):
+        raise no_row(value, Place(file=file.name, line=line), line=is_line)
+    return JsonRow(value, file.name, line, length)
+
+
 def _lines(file: Utf8File, parser: JsonParser, call: EngineCall) -> Iterator[tuple[JsonValue, int, int]]:
+    for text, line in _texts_of_lines(file, call):
+        yield _parsed(text, line, file, parser), line, len(text)
+
+
+def _parsed(text: str, line: int, file: Utf8File, parser: JsonParser) -> JsonValue:
+    try:
+        return parser.parse(text)
+    except ValueError as error:
+        raise bad_line(error, text, Place(file=file.name, line=line)) from None
+
+
+def _texts_of_lines(file: Utf8File, call: EngineCall) -> Iterator[tuple[str, int]]:
+    """Lines that are not blank, with their numbers."""
     maximum = call.settings.line_bytes_max
     with file.text() as stream:
         line = 0
         while text := stream.readline(maximum + 1):
             line += 1
-            place = Place(file=file.name, line=line)
             if len(text) > maximum:
+                place = Place(file=file.name, line=line)
                 raise LimitExceeded("A line is too long", limit="line_bytes_max", maximum=maximum, place=place)
-            stripped = text.strip(_SPACE)
-            if not stripped:
-                continue
-            try:
-                yield parser.parse(stripped), line, len(text)
-            except ValueError as error:
-                raise bad_line(error, stripped, place) from None
+            if stripped := text.strip(_SPACE):
+                yield stripped, line
 
 
-class _StagedRows:
-    """Rows on their way into the staging file, a batch at a time."""
+class _Conversion:
+    """From the members of rows to the values of columns. `hint` is what to do about a field without a column; None: it is left out."""
 
-    def __init__(
-        self, call: EngineCall, schema: pa.Schema, formats: TextFormats, marked: JsonMembers, *, hint: str | None
-    ) -> None:
-        self._schema = schema
-        self._batch_rows = call.settings.batch_rows
-        self._batch_bytes = call.settings.batch_bytes
+    def __init__(self, schema: pa.Schema, formats: TextFormats, marked: JsonMembers, *, hint: str | None) -> None:
         self._hint = hint
+        self._required = [not item.nullable for item in schema]
         self._converts: list[tuple[str, Convert]] = [
             (item.name, member_converter(item, formats, path=item.name, marked=marked)) for item in schema
         ]
-        self._columns: list[list[object]] = [[] for _ in schema]
-        self._waiting = self._length = 0
-        self.nulls = NullCounts(schema)
         self.undeclared = UndeclaredFields(schema.names)
-        self.writer = StagingWriter(call, schema, "json")
 
-    def add(self, row: JsonRow) -> None:
-        """Appends a row. Raises InvalidData naming the field."""
+    def values(self, row: JsonRow) -> list[object]:
+        """One value for each column. Raises InvalidData naming the field."""
         undeclared = self.undeclared.add(row.members)
         if undeclared is not None and self._hint is not None:
             place = Place(file=row.file, line=row.line, field=undeclared)
             raise InvalidData(
                 f"There is no column for the field `{shown_name(undeclared)}`", place=place, hint=self._hint
             )
-        for (name, convert), column in zip(self._converts, self._columns, strict=True):
+        values: list[object] = []
+        for name, convert in self._converts:
             value = row.members.get(name)
             try:
-                column.append(None if value is None else convert(value))
+                values.append(None if value is None else convert(value))
             except Misfit as misfit:
                 place = Place(file=row.file, line=row.line, field=name + misfit.path)
                 hint = "; or: ".join(filter(None, (self._hint, misfit.hint)))
                 raise InvalidData(misfit.message, place=place, hint=hint or None) from None
+        return values
+
+    def check(self, row: JsonRow) -> None:
+        """Raises InvalidData also for a null where none may be."""
+        for value, is_required, (name, _) in zip(self.values(row), self._required, self._converts, strict=True):
+            if value is None and is_required:
+                place = Place(file=row.file, line=row.line, field=name)
+                raise InvalidData(unexpected_nulls(name, 1), place=place, hint=NULLS_HINT)
+
+
+class _StagedRows:
+    """Rows on their way into the staging file, a batch at a time."""
+
+    def __init__(self, call: EngineCall, schema: pa.Schema, conversion: _Conversion) -> None:
+        self._schema = schema
+        self._batch_rows = call.settings.batch_rows
+        self._batch_bytes = call.settings.batch_bytes
+        self._conversion = conversion
+        self._columns: list[list[object]] = [[] for _ in schema]
+        self._waiting = self._length = 0
+        self.nulls = NullCounts(schema)
+        self.writer = StagingWriter(call, schema, "json")
+
+    @property
+    def undeclared(self) -> UndeclaredFields:
+        """Fields of the rows without a column."""
+        return self._conversion.undeclared
+
+    def add(self, row: JsonRow) -> None:
+        """Appends a row. Raises InvalidData naming the field."""
+        for value, column in zip(self._conversion.values(row), self._columns, strict=True):
+            column.append(value)
         self._waiting += 1
         self._length += row.length
         if self._waiting >= self._batch_rows or self._length >= self._batch_bytes:

@@ -19,6 +19,7 @@ from odfabric.formats.ddl_schema import ddl_to_schema
 from odfabric.formats.json_columns import JsonMembers, json_members
 from odfabric.formats.slice_schema import check_readable, check_storable
 from odfabric.formats.time_formats import date_format, timestamp_format
+from odfabric.model.intake import FieldContract
 from odfabric.model.source import (
     ReadStep,
     ReadStepCsv,
@@ -58,28 +59,21 @@ def read_input(
     call: EngineCall,
     columns: DatasetColumns | None = None,
     *,
+    contract: FieldContract | None = None,
     preprocessed: bool = False,
 ) -> InputRows | None:
     """The rows of all files in order, None if there is no frame. `columns` decide where the step has no schema.
 
-    `preprocessed`: a query makes other columns of these, so they may have types that no slice holds.
+    `preprocessed`: a query makes other columns of these, so they may have types that no slice holds. `contract`: what becomes of fields that
+    the schema does not declare.
     Raises InvalidData with the place of what is wrong, InvalidManifest for options that make no sense, IncompatibleSchema for
     types that are not supported, LimitExceeded.
     """
     match step:
         case ReadStepCsv():
-            schema, options = _schema(step, call, preprocessed), CsvOptions.of(step)
-            return CsvReader(call, options, schema, columns).read(
-                _texts(files, options.encoding, options.watched, call)
-            )
+            return csv_reader(step, call, preprocessed, columns, contract).read(texts_of(step, files, call))
         case ReadStepNdJson() | ReadStepJson():
-            schema = _schema(step, call, preprocessed)
-            formats = TextFormats(date_format(step.date_format), timestamp_format(step.timestamp_format))
-            sub_path = (step.sub_path or "") if isinstance(step, ReadStepJson) else None
-            texts = _texts(files, known_encoding(step.encoding), "", call)
-            if problem := next(filter(None, map(other_kind, texts)), None):
-                raise problem
-            return JsonReader(call, formats, schema, sub_path, columns, _marked(step)).read(texts)
+            return json_reader(step, call, preprocessed, columns, contract).read(texts_of(step, files, call))
         case ReadStepGeoJson() | ReadStepNdGeoJson():
             schema, formats = _schema(step, call, preprocessed), TextFormats(date_format(None), timestamp_format(None))
             sub_path = "" if isinstance(step, ReadStepGeoJson) else None
@@ -94,6 +88,44 @@ def read_input(
             raise _unsupported(step)
         case _ as never:
             assert_never(never)
+
+
+def csv_reader(
+    step: ReadStepCsv,
+    call: EngineCall,
+    preprocessed: bool,
+    columns: DatasetColumns | None = None,
+    contract: FieldContract | None = None,
+) -> CsvReader:
+    """The reader of a step. Raises InvalidManifest, IncompatibleSchema."""
+    return CsvReader(call, CsvOptions.of(step), _schema(step, call, preprocessed), columns, contract)
+
+
+def json_reader(
+    step: ReadStepNdJson | ReadStepJson,
+    call: EngineCall,
+    preprocessed: bool,
+    columns: DatasetColumns | None = None,
+    contract: FieldContract | None = None,
+) -> JsonReader:
+    """The reader of a step. Raises InvalidManifest, IncompatibleSchema."""
+    formats = TextFormats(date_format(step.date_format), timestamp_format(step.timestamp_format))
+    sub_path = (step.sub_path or "") if isinstance(step, ReadStepJson) else None
+    schema = _schema(step, call, preprocessed)
+    return JsonReader(call, formats, schema, sub_path, columns, _marked(step), contract=contract)
+
+
+def texts_of(
+    step: ReadStepCsv | ReadStepNdJson | ReadStepJson, files: tuple[InputFile, ...], call: EngineCall
+) -> list[Utf8File]:
+    """The files with content as UTF-8. Raises InvalidData for bytes that are not of the encoding, or a page instead of JSON."""
+    if isinstance(step, ReadStepCsv):
+        options = CsvOptions.of(step)
+        return _texts(files, options.encoding, options.watched, call)
+    texts = _texts(files, known_encoding(step.encoding), "", call)
+    if problem := next(filter(None, map(other_kind, texts)), None):
+        raise problem
+    return texts
 
 
 def _schema(step: ReadStep, call: EngineCall, preprocessed: bool) -> pa.Schema | None:

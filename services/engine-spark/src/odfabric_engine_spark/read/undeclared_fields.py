@@ -33,6 +33,11 @@ class UndeclaredFields:
                 self._rows[name] += 1
         return found
 
+    def count(self, name: str, rows: int) -> None:
+        """Takes in so many rows that have a value in the field of this name."""
+        if rows and (name in self._rows or len(self._rows) < _COUNTED_MAX):
+            self._rows[name] += rows
+
     def listed(self) -> tuple[UndeclaredField, ...]:
         """Those of most rows, each with its rows; of as many rows in the order in which they came."""
         most = self._rows.most_common(UNDECLARED_LISTED_MAX)

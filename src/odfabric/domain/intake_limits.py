@@ -1,34 +1,48 @@
 """A source that says less than before must mean it.
 
-Owns when an ingest into a Snapshot is refused because it would withdraw too much: a source that answers with an empty body, or with half of
-its rows, has more often failed than changed its mind. Invariant: nothing is refused that whoever asked has confirmed, but for a body without
-a byte, which says nothing in any format. Other strategies never withdraw what a file does not name.
+Owns the limits of an ingest, and when one into a Snapshot is refused because it would withdraw too much: a source that answers with an empty
+body, or with half of its rows, has more often failed than changed its mind. Invariant: nothing is refused that whoever asked has
+confirmed, but for a body without a byte, which says nothing in any format. Other strategies never withdraw what a file does not name.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from odfabric.errors import InvalidData, Place
 from odfabric.model.engine import RowChanges
+from odfabric.model.intake import IntakeRules
 from odfabric.model.source import MergeStrategy, MergeStrategySnapshot
 
 SAID_WHEN_EMPTY = "a table without rows is said by a header alone (Csv), by [] (Json), by one line end (NdJson) or by a file without rows (Parquet)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotGuard:
-    """`shrink_max`: the largest share of its rows that a dataset of `rows_min` rows or more may lose by one ingest; 1 is all."""
+class IntakeLimits:
+    """`shrink_max`: the largest share of its rows that a Snapshot of `snapshot_rows_min` rows or more may lose by one ingest, 1 is all;
+    `confirmed`: whoever asked for it knows. `rejected_rows_max`: most rows of one ingest that a quarantine takes.
+    """
 
     shrink_max: float = 1.0
-    rows_min: int = 1
+    snapshot_rows_min: int = 1
+    rejected_rows_max: int = 10_000
+    confirmed: bool = False
+
+    def under(self, rules: IntakeRules) -> IntakeLimits:
+        """The limits of a source, whose own share comes before that of the node."""
+        return self if rules.shrink_max is None else replace(self, shrink_max=rules.shrink_max)
+
+    @property
+    def confirming(self) -> IntakeLimits:
+        """The same for whoever has confirmed that a Snapshot may lose its rows."""
+        return replace(self, confirmed=True)
 
     def check(self, changes: RowChanges, merge: MergeStrategy, *, name: str) -> None:
         """Raises InvalidData for an ingest of the file `name` that withdraws more."""
-        if not isinstance(merge, MergeStrategySnapshot) or changes.unchanged is None:
+        if self.confirmed or not isinstance(merge, MergeStrategySnapshot) or changes.unchanged is None:
             return
         before = changes.retracted + changes.corrected + changes.unchanged
-        if before < self.rows_min or changes.retracted <= self.shrink_max * before:
+        if before < self.snapshot_rows_min or changes.retracted <= self.shrink_max * before:
             return
         raise InvalidData(
             f"The file has {before - changes.retracted} of the {before} rows that the dataset has: {changes.retracted} would be withdrawn",
@@ -37,8 +51,8 @@ class SnapshotGuard:
         )
 
 
-UNGUARDED = SnapshotGuard()
-"""Lets everything pass."""
+UNLIMITED = IntakeLimits(confirmed=True)
+"""A Snapshot may lose all."""
 
 
 def check_has_bytes(sizes: dict[str, int], merge: MergeStrategy, *, has_rows: bool) -> None:

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfabric.domain.snapshot_guard import UNGUARDED, SnapshotGuard, check_has_bytes
+from odfabric.domain.intake_limits import UNLIMITED, IntakeLimits, check_has_bytes
 from odfabric.errors import InvalidData
 from odfabric.model.engine import RowChanges
 from odfabric.model.source import MergeStrategyAppend, MergeStrategySnapshot
 
 SNAPSHOT = MergeStrategySnapshot(primary_key=("id",))
-GUARD = SnapshotGuard(shrink_max=0.9, rows_min=100)
+LIMITS = IntakeLimits(shrink_max=0.9, snapshot_rows_min=100)
 COUNT = st.integers(min_value=0, max_value=300)
 
 
@@ -20,16 +20,16 @@ def test_more_than_the_share_is_refused_and_names_the_way(kept: int, corrected: 
     before = kept + corrected + lost
     if before >= 100 and lost * 10 > before * 9:
         with pytest.raises(InvalidData, match=f"{lost} would be withdrawn") as refused:
-            GUARD.check(changes, SNAPSHOT, name="export.csv")
+            LIMITS.check(changes, SNAPSHOT, name="export.csv")
         assert refused.value.place.file == "export.csv"
         assert "--allow-shrink" in (refused.value.hint or "")
     else:
-        GUARD.check(changes, SNAPSHOT, name="export.csv")
-    UNGUARDED.check(changes, SNAPSHOT, name="export.csv")
+        LIMITS.check(changes, SNAPSHOT, name="export.csv")
+    UNLIMITED.check(changes, SNAPSHOT, name="export.csv")
 
 
 def test_other_strategies_withdraw_only_what_is_named() -> None:
-    GUARD.check(RowChanges(retracted=1000), MergeStrategyAppend(), name="x")
+    LIMITS.check(RowChanges(retracted=1000), MergeStrategyAppend(), name="x")
 
 
 @pytest.mark.parametrize("has_rows", [False, True])

@@ -1,0 +1,190 @@
+"""Keep the rows that a source has rejected in a dataset beside its own, `<name>.rejected`.
+
+Invariant: rejected rows are committed before the rows that were taken in, and each once, whatever dies in between: a row is known by the job
+that brought it and its place in the file, and the dataset merges by that (Ledger). It is an ordinary dataset of the same account, private at
+first, so it is queried, followed and verified like any other. Not here: which rows are rejected (the engine).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from odfabric.domain.chain.append import next_system_time
+from odfabric.domain.chain.state import ChainState
+from odfabric.domain.ingest_plan import push_source
+from odfabric.domain.snapshot import plan_creation
+from odfabric.errors import AlreadyExists, InvalidRequest, SourceNotFound
+from odfabric.formats.manifest_yaml import parse_snapshots
+from odfabric.formats.references import parse_name
+from odfabric.model.audit import Actor
+from odfabric.model.commit import CatalogEntry, Head
+from odfabric.model.engine import EngineProgress
+from odfabric.model.identity import DatasetAlias, DatasetId
+from odfabric.model.instant import Instant
+from odfabric.model.job import Job
+from odfabric.model.metadata import AddPushSource
+from odfabric.model.multihash import Multihash
+from odfabric.ports.clock import Clock
+from odfabric.ports.dataset_keys import DatasetKeys
+from odfabric.ports.engine import Engine
+from odfabric.ports.exchange import Exchange
+from odfabric.ports.object_store import ObjectStore
+from odfabric.usecases.commit import Commits, PlannedCommit
+from odfabric.usecases.ingest import IngestInput, RejectedFile, plan_ingest
+from odfabric.usecases.job_run import JobRun
+from odfabric.usecases.repository import Repository
+
+SUFFIX = ".rejected"
+SOURCE = "rejected"
+ID_CHARACTERS = 32
+
+_MANIFEST = """
+kind: DatasetSnapshot
+version: 1
+content:
+  name: NAME
+  kind: Root
+  metadata:
+    - kind: SetInfo
+      description: Rows that could not be read, with the reason of each
+      keywords: [quarantine]
+    - kind: AddPushSource
+      sourceName: rejected
+      read:
+        kind: NdJson
+        schema:
+          fields:
+            - { name: id, type: String }
+            - { name: source, type: String }
+            - { name: file, type: { kind: Option, inner: String } }
+            - { name: line, type: { kind: Option, inner: Int64 } }
+            - { name: position, type: { kind: Option, inner: Int64 } }
+            - { name: field, type: { kind: Option, inner: String } }
+            - { name: reason, type: String }
+            - { name: raw, type: { kind: Option, inner: String } }
+      merge:
+        kind: Ledger
+        primaryKey: [id]
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quarantine:
+    """Where rejected rows go."""
+
+    repository: Repository
+    commits: Commits
+    keys: DatasetKeys
+    engine: Engine
+    exchange: Exchange
+    objects: ObjectStore
+    clock: Clock
+
+    def keep(self, rejected: RejectedFile, run: JobRun) -> DatasetAlias:
+        """Commit the rows of a file; the dataset that has them. Raises InvalidRequest if its name is that of something else."""
+        entry = self._dataset(self.repository.resolve(rejected.dataset))
+        folder = rejected.path.parent / "rejected-rows"
+        folder.mkdir(exist_ok=True)
+        path = folder / "rows.ndjson"
+        with path.open("w", encoding="utf-8") as out:
+            out.writelines(_rows(rejected, run.job_id))
+        source = push_source(self.repository.current(entry.id)[1], SOURCE)
+        beside = _Beside(run, self.clock)
+        self.commits.commit(entry.id, lambda base: self._planned(entry.id, base, source, path, beside), by=[run.actor])
+        return entry.alias
+
+    def _planned(
+        self, dataset: DatasetId, base: Head, source: AddPushSource, path: Path, run: JobRun
+    ) -> PlannedCommit | None:
+        given = IngestInput(
+            folder=path.parent,
+            paths=(path,),
+            names=(path.name,),
+            read=source.read,
+            preprocess=source.preprocess,
+            merge=source.merge,
+            source_name=source.source_name,
+        )
+        return plan_ingest(
+            dataset,
+            base,
+            given,
+            run=run,
+            repository=self.repository,
+            engine=self.engine,
+            exchange=self.exchange,
+            objects=self.objects,
+        ).commit
+
+    def _dataset(self, of: CatalogEntry) -> CatalogEntry:
+        """The dataset, made if it is not there."""
+        alias = DatasetAlias(of.alias.account, parse_name(f"{of.alias.name}{SUFFIX}"))
+        found = self.repository.find(alias)
+        if found is None:
+            self._make(alias)
+            found = self.repository.resolve(alias)
+        try:
+            push_source(self.repository.current(found.id)[1], SOURCE)
+        except SourceNotFound:
+            raise InvalidRequest(
+                f"{alias} is no dataset of rejected rows",
+                hint=f"rename it: rows that {of.alias} rejects are kept under this name",
+            ) from None
+        return found
+
+    def _make(self, alias: DatasetAlias) -> None:
+        (snapshot,) = parse_snapshots(_MANIFEST.replace("NAME", str(alias.name)), file=str(alias))
+        key, now = self.keys.create(), self.clock.now().truncated_to_millis()
+        dataset = DatasetId(key.public)
+        entry = CatalogEntry(id=dataset, alias=alias, kind=snapshot.kind, created_at=now, sealed_key=key.sealed_private)
+        blocks = plan_creation(snapshot, dataset_id=dataset, system_time=now, resolve=lambda _: None)
+        with suppress(AlreadyExists):  # another worker was faster
+            self.commits.create(entry, blocks)
+
+
+@dataclass(frozen=True, slots=True)
+class _Beside:
+    """A job as the dataset of rejected rows sees it: what the job remembers of its own dataset stays as it is."""
+
+    run: JobRun
+    clock: Clock
+
+    @property
+    def job_id(self) -> str:
+        return self.run.job_id
+
+    @property
+    def actor(self) -> Actor:
+        return self.run.actor
+
+    def report(self, progress: EngineProgress) -> None:
+        self.run.report(progress)
+
+    def confirm(self) -> None:
+        self.run.confirm()
+
+    def system_time(self, base: ChainState) -> Instant:
+        return next_system_time(base, now=self.clock.now())
+
+    def began_at(self, dataset: DatasetId, head: Multihash) -> Multihash:
+        return head
+
+    def following(self, *, limit: int) -> Sequence[Job]:
+        return ()
+
+    def take_along(self, job_ids: Sequence[str]) -> None:
+        """Nothing is."""
+
+
+def _rows(rejected: RejectedFile, job_id: str) -> Iterator[str]:
+    with rejected.path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines):
+            known_by = f"{job_id}/{rejected.names}/{number}"
+            row_id = hashlib.sha256(known_by.encode()).hexdigest()[:ID_CHARACTERS]
+            row = {"id": row_id, "source": rejected.source_name, **json.loads(line)}
+            yield json.dumps(row, ensure_ascii=False) + "\n"
