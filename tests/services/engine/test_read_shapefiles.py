@@ -16,6 +16,7 @@ import pytest
 from odfabric.errors import InvalidData, LimitExceeded
 from odfabric.model.source import ReadStepEsriShapefile
 from odfabric_engine_spark.call import EngineCall
+from tests.services.engine.ingesting import Dataset
 from tests.services.engine.reading import ddl, read_rows, refusal, values
 from tests.unit.engine_spark.shapefiles import POINT, archive_of, shapefile_of, zipped
 
@@ -218,3 +219,15 @@ def test_what_unpacks_to_too_much_is_refused(engine_call: EngineCall) -> None:
     error = refusal(small, STEP, archive_of("p", points(100)))
     assert isinstance(error, LimitExceeded)
     assert (error.limit, error.place.file) == ("input_unpacked_bytes_max", "f0")
+
+
+def test_later_pushes_are_read_as_the_dataset_has_its_columns(engine_call: EngineCall) -> None:
+    dataset = Dataset(engine_call)
+    archive = archive_of("places", PLACES)
+    first, second = (dataset.ingest(STEP, archive) for _ in range(2))
+    names = [name for name, *_ in COLUMNS] + ["geometry"]
+    assert [[row[name] for name in names] for row in first] == [[row[name] for name in names] for row in second]
+    narrower = archive_of("p", shapefile_of([("name", "C", 9, 0)], [(POINT, ["a"])]))
+    with pytest.raises(InvalidData) as refused:
+        dataset.ingest(STEP, narrower)
+    assert (refused.value.place.file, refused.value.place.field) == ("file0", "name")

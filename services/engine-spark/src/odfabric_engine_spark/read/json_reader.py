@@ -84,8 +84,7 @@ class JsonReader:
 
         Raises InvalidData with the place of what is wrong, LimitExceeded, IncompatibleSchema.
         """
-        exact = self.geo or bool(self.marked) or (self.schema is not None and needs_exact_numbers(self.schema))
-        parser = JsonParser(exact_numbers=exact, depth_max=self.call.settings.depth_max)
+        parser = JsonParser(exact_numbers=self._is_exact(), depth_max=self.call.settings.depth_max)
         rows = self._rows(files, parser)
         schema = self.schema
         if schema is None:
@@ -110,6 +109,13 @@ class JsonReader:
             undeclared=staged_rows.undeclared.listed(),
             locate=lambda row: self._place(files, parser, row, None),
         )
+
+    def _is_exact(self) -> bool:
+        """Whether a column keeps more of a number than a float does."""
+        schema = self.schema
+        if schema is None and self.columns is not None:
+            schema = pa.schema(list(self.columns.types.items()))
+        return self.geo or bool(self.marked) or (schema is not None and needs_exact_numbers(schema))
 
     def _hint(self) -> str | None:
         """What to do about a row that does not fit, where nobody has declared columns."""

@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from odfabric.errors import InvalidData, Place
+from odfabric.formats.time_formats import date_format, timestamp_format
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.read.dataset_columns import DatasetColumns
 from odfabric_engine_spark.read.input_rows import InputRows
@@ -19,7 +20,6 @@ from odfabric_engine_spark.read.json_reader import GivenObjects, JsonReader, Jso
 from odfabric_engine_spark.read.shapefile_archive import unpack
 from odfabric_engine_spark.read.shapefile_rows import columns_of, rows_of
 from odfabric_engine_spark.read.text_values import TextFormats
-from odfabric_engine_spark.read.time_formats import date_format, timestamp_format
 
 
 def read_shapefiles(
@@ -32,7 +32,6 @@ def read_shapefiles(
     """The rows of all archives (path, name) in order; None if there is neither schema nor row.
 
     `columns` decide where no schema is declared.
-
     Raises InvalidData with the place of what is wrong, LimitExceeded, IncompatibleSchema.
     """
     given = [(path, name) for path, name in files if path.stat().st_size]
