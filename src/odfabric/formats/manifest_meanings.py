@@ -209,8 +209,8 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
     },
     "ReadStepEsriShapefile": {
         "ddlSchema": "Columns as SQL texts; older form of `schema`",
-        "subPath": "File in the archive",
-        "schema": "Columns and their types",
+        "subPath": "The `.shp` in the archive, or a pattern such as `*/roads.shp`; default: the only one",
+        "schema": "Attributes and `geometry`, a String; default: what the table of attributes declares",
     },
     "ReadStepParquet": {
         "ddlSchema": "Columns as SQL texts; older form of `schema`",

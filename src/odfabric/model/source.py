@@ -173,7 +173,7 @@ class ReadStepGeoJson:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadStepEsriShapefile:
-    """Reads an ESRI shapefile in a ZIP archive; this engine does not yet."""
+    """Reads an ESRI shapefile in a ZIP archive: attributes of each shape, and its geometry as GeoJSON text."""
 
     ddl_schema: tuple[str, ...] | None = None
     sub_path: str | None = None

@@ -116,6 +116,13 @@ def test_a_schema_that_was_there_first(engine_call: EngineCall) -> None:
         dataset.ingest(ReadStepNdJson(), lines({"city": "A", "population": 1}, {"city": "B", "population": None}))
 
 
+def test_decimals_of_a_dataset_are_exact_without_a_declared_schema(engine_call: EngineCall) -> None:
+    dataset = Dataset(engine_call)
+    dataset.ingest(ReadStepNdJson(schema=ddl("price DECIMAL(20, 2)")), lines({"price": "1"}))
+    rows = dataset.ingest(ReadStepNdJson(), b'{"price": 123456789012345678.90}\n')
+    assert [str(row["price"]) for row in rows] == ["123456789012345678.90"]
+
+
 # What slices look like.
 
 

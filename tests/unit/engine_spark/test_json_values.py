@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from odfabric.formats.time_formats import date_format, timestamp_format
 from odfabric_engine_spark.read.json_values import (
     JsonParser,
     Misfit,
@@ -20,7 +21,6 @@ from odfabric_engine_spark.read.json_values import (
     open_brackets,
 )
 from odfabric_engine_spark.read.text_values import TextFormats
-from odfabric_engine_spark.read.time_formats import date_format, timestamp_format
 from tests.support.turns import examples
 
 JSON = st.recursive(

@@ -126,7 +126,7 @@ class EngineSettings:
     column_names_bytes_max: int = MIB
     """Names of all columns of an input, and of members of structs, in UTF-8."""
     input_unpacked_bytes_max: int = 10 * GIB
-    """Largest unpacked size of the Parquet files of one ingest: of their pages, and again of their rows."""
+    """Largest unpacked size of the Parquet files of one ingest: of their pages, and again of their rows. Also of a shapefile."""
     parquet_page_bytes_max: int = 128 * MIB
     """Largest page of a Parquet file, unpacked. Readers unpack a page as a whole."""
     parquet_pages_max: int = 2_000_000

@@ -45,6 +45,7 @@ _PUSH_BODY: dict[str, Any] = {
                 "application/x-ndgeojson",
                 "text/csv",
                 "application/vnd.apache.parquet",
+                "application/vnd.shp",
             )
         },
     },

@@ -8,7 +8,7 @@ keys are then sorted, as the reference has it. Source: specification facts, "Ing
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 
@@ -46,12 +46,21 @@ _SPACE = " \t\r\n"
 
 @dataclass(frozen=True, slots=True)
 class JsonRow:
-    """One object, the file and line where it begins, and the length of its text."""
+    """One object, the file and line where it begins, or its row if it is no text, and the length of what it was made of."""
 
     members: dict[str, JsonValue]
     file: str
-    line: int
+    line: int | None
     length: int
+    row: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GivenObjects:
+    """Objects of another format that become rows as those of JSON do; `rows` gives them from the beginning each time."""
+
+    columns: pa.Schema
+    rows: Callable[[], Iterator[JsonRow]]
 
 
 @dataclass(slots=True)
@@ -59,6 +68,7 @@ class JsonReader:
     """Reads the files of one ingest. `sub_path` None means one object a line; "" means a document that is an array.
 
     `marked` are columns that keep JSON values as text. `geo`: the objects are features of GeoJSON, the document a collection.
+    `given` are objects that stand in no text, with the columns that they have where no schema is declared.
     """
 
     call: EngineCall
@@ -69,6 +79,7 @@ class JsonReader:
     marked: JsonMembers = field(default_factory=dict)
     geo: bool = False
     contract: FieldContract | None = None
+    given: GivenObjects | None = None
     _first_rows: list[tuple[int, Utf8File]] = field(default_factory=list)
 
     def read(self, files: Sequence[Utf8File]) -> InputRows | None:
@@ -76,8 +87,7 @@ class JsonReader:
 
         Raises InvalidData with the place of what is wrong, LimitExceeded, IncompatibleSchema.
         """
-        exact = self.geo or bool(self.marked) or (self.schema is not None and needs_exact_numbers(self.schema))
-        parser = JsonParser(exact_numbers=exact, depth_max=self.call.settings.depth_max)
+        parser = JsonParser(exact_numbers=self._is_exact(), depth_max=self.call.settings.depth_max)
         rows = self._rows(files, parser)
         schema = self.schema
         if schema is None:
@@ -110,8 +120,7 @@ class JsonReader:
         """The first lines that are no row of the declared schema. Raises LimitExceeded for a line that is too long."""
         if self.schema is None:
             return []
-        exact = bool(self.marked) or needs_exact_numbers(self.schema)
-        parser = JsonParser(exact_numbers=exact, depth_max=self.call.settings.depth_max)
+        parser = JsonParser(exact_numbers=self._is_exact(), depth_max=self.call.settings.depth_max)
         conversion, found = self._conversion(self.schema), list[WrongRow]()
         for file in files:
             for text, line in _texts_of_lines(file, self.call):
@@ -123,16 +132,28 @@ class JsonReader:
                         return found
         return found
 
+    def _is_exact(self) -> bool:
+        """Whether a column keeps more of a number than a float does."""
+        schema = self.schema
+        if schema is None and self.columns is not None:
+            schema = pa.schema(list(self.columns.types.items()))
+        return self.geo or bool(self.marked) or (schema is not None and needs_exact_numbers(schema))
+
     def _hint(self) -> str | None:
         """What to do about a row that does not fit, where nobody has declared columns."""
         if self.schema is not None:
             return FREEZE_HINT if self.contract is FieldContract.FREEZE else None
-        sampled = f"the first {self.call.settings.infer_rows} rows looked like it; declare a schema"
-        return sampled if self.columns is None else DECLARE_HINT
+        if self.columns is not None:
+            return DECLARE_HINT
+        if self.given is not None:
+            return "declare a schema with another type"
+        return f"the first {self.call.settings.infer_rows} rows looked like it; declare a schema"
 
     def _found_schema(self, sample: Sequence[JsonRow]) -> pa.Schema:
         """What a sample says where the dataset does not: all columns before the first rows, event times afterwards."""
         rows, file = [row.members for row in sample], sample[0].file if sample else None
+        if self.columns is None and self.given is not None:
+            return self.given.columns
         if self.columns is None:
             return infer_json_schema(rows, file=sample[0].file)
         # What no column is declared for is refused with its line, row by row.
@@ -146,9 +167,11 @@ class JsonReader:
 
     def _place(self, files: Sequence[Utf8File], parser: JsonParser, row: int, name: str | None) -> Place:
         found = next(islice(self._rows(files, parser), row, None))
-        return Place(file=found.file, line=found.line, row=row + 1, field=name)
+        return Place(file=found.file, line=found.line, row=found.row or row + 1, field=name)
 
     def _rows(self, files: Sequence[Utf8File], parser: JsonParser) -> Iterator[JsonRow]:
+        if self.given is not None:
+            yield from self.given.rows()
         for file in files:
             values = (
                 _lines(file, parser, self.call) if self.sub_path is None else self._items(file, parser, self.sub_path)
@@ -229,7 +252,7 @@ class _Conversion:
             try:
                 values.append(None if value is None else convert(value))
             except Misfit as misfit:
-                place = Place(file=row.file, line=row.line, field=name + misfit.path)
+                place = Place(file=row.file, line=row.line, field=name + misfit.path, row=row.row)
                 hint = "; or: ".join(filter(None, (self._hint, misfit.hint)))
                 raise InvalidData(misfit.message, place=place, hint=hint or None) from None
         return values

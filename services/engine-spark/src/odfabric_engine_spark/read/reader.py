@@ -13,7 +13,7 @@ from typing import assert_never
 
 import pyarrow as pa
 
-from odfabric.errors import InvalidData, InvalidManifest, OdfError, Place
+from odfabric.errors import InvalidManifest, Place
 from odfabric.formats.arrow_schema import data_schema_to_arrow
 from odfabric.formats.ddl_schema import ddl_to_schema
 from odfabric.formats.json_columns import JsonMembers, json_members
@@ -40,6 +40,7 @@ from odfabric_engine_spark.read.geojson import GEOMETRY
 from odfabric_engine_spark.read.input_rows import InputRows, check_names
 from odfabric_engine_spark.read.json_reader import JsonReader
 from odfabric_engine_spark.read.parquet_reader import ParquetReader
+from odfabric_engine_spark.read.shapefile_reader import read_shapefiles
 from odfabric_engine_spark.read.slice_types import slice_field
 from odfabric_engine_spark.read.text_values import TextFormats
 from odfabric_engine_spark.spark_types import spark_schema
@@ -85,7 +86,8 @@ def read_input(
                 [(file.path, file.name) for file in files]
             )
         case ReadStepEsriShapefile():
-            raise _unsupported(step)
+            schema = _schema(step, call, preprocessed)
+            return read_shapefiles(step.sub_path, [(file.path, file.name) for file in files], schema, columns, call)
         case _ as never:
             assert_never(never)
 
@@ -153,12 +155,3 @@ def _texts(files: tuple[InputFile, ...], encoding: str, watched: str, call: Engi
         for file in files
         if file.path.stat().st_size
     ]
-
-
-def _unsupported(step: ReadStep) -> OdfError:
-    kind = type(step).__name__.removeprefix("ReadStep")
-    return InvalidData(
-        f"Reading {kind} is not supported by this engine yet",
-        place=Place(rule="unsupported-read-step"),
-        hint="convert it to NdJson, Csv or Parquet",
-    )

@@ -94,7 +94,8 @@ def _slice_type(arrow: pa.DataType, path: str) -> pa.DataType:
     raise IncompatibleSchema(
         f"Column `{path}` is of type {arrow}, which is not supported",
         place=Place(field=path),
-        hint="write it in another type before it is pushed: int, bigint, double, decimal, string, timestamp, ..",
+        hint="declare a schema without it, or write it in another type before it is pushed: int, bigint, double, decimal,"
+        " string, timestamp, ..",
     )
 
 

@@ -45,7 +45,7 @@ _MEDIA_TYPES = (
 """Formats that are text, so that their rows can be pasted."""
 
 _TRY_FIELDS = frozenset({"source", "media_type"})
-_FILE_TYPES = (*_MEDIA_TYPES, "application/vnd.apache.parquet")
+_FILE_TYPES = (*_MEDIA_TYPES, "application/vnd.apache.parquet", "application/vnd.shp")
 _FIELDS = frozenset({"rows", "media_type", "source"})
 
 
