@@ -21,6 +21,7 @@ from odfabric.usecases.access import Access
 from odfabric.usecases.account_quotas import AccountQuotas
 from odfabric.usecases.commit import Commits
 from odfabric.usecases.commit_result import CommitResult
+from odfabric.usecases.dataset_variables import VariableVerbs
 from odfabric.usecases.job_actor import asker_of
 from odfabric.usecases.job_run import JobRun, LeasedRun
 from odfabric.usecases.judge_file import FilePorts, run_judge
@@ -49,6 +50,7 @@ class JobWork:
     stored: Repository
     commits: Commits
     indexes: IndexVerbs
+    variables: VariableVerbs
 
     @property
     def verbs(self) -> Mapping[JobKind, Callable[[Job, LeasedRun], Mapping[str, object]]]:
@@ -146,7 +148,7 @@ class JobWork:
             objects=given.objects,
             sources=given.sources,
             clock=given.clock,
-            lookup=lambda _: lambda name: None,
+            lookup=self.variables.lookup,
             index=self.indexes.used,
             guard=UNGUARDED if request.allow_shrink else self._guard(),
         )
