@@ -47,6 +47,12 @@ class IngestSettings(BaseSettings):
         10_000, ge=1, description="Most rows of one file that a source with a quarantine may have rejected"
     )
     poll_files_max: int = Field(10_000, description="Files that one pull ingests, and that one glob may match")
+    variables_per_dataset_max: int = Field(100, ge=1, description="Variables and secrets of one dataset")
+    variable_bytes_max: int = Field(16 * 1024, ge=1, description="Longest value of such a variable, in UTF-8")
+    source_environment: tuple[str, ...] = Field(
+        (),
+        description="Environment variables of the node that templates of all datasets may use; who owns a dataset can have them sent anywhere",
+    )
     savepoint_bytes_max: int = Field(
         10 * GIB, description="Bodies together that are kept of pulls that fetched and then failed; 0 keeps none"
     )

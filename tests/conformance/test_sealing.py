@@ -19,13 +19,15 @@ from odfabric.adapters.sql.deliveries import SqlSubscriptions
 from odfabric.adapters.sql.sealed_columns import sealed_stores
 from odfabric.adapters.sql.signing_keys import SqlSigningKeys
 from odfabric.adapters.sql.tables import signing_keys
+from odfabric.adapters.sql.variables import SqlVariables
 from odfabric.adapters.system.clock import SystemEntropy
 from odfabric.model.commit import CommitIntent, OutboxMessage
 from odfabric.model.signing_key import SigningKey
-from odfabric.ports.sealing import SealedStore, webhook_secret_context
+from odfabric.ports.sealing import SealedStore, variable_key, webhook_secret_context
 from odfabric.testing.conformance.events import subscription_of
 from odfabric.testing.conformance.examples import NOW, GrowingChain, entry_of, hash_of, new_chain
 from odfabric.testing.conformance.sealing import NodeSealing, SealedStoreContract, SealingContract
+from odfabric.testing.conformance.variables import named
 
 
 class TestMemorySealing(SealingContract):
@@ -219,6 +221,28 @@ class SigningKeysColumn(OnDatabase, SealedStoreContract):
         assert [row.key for row in store.rows(unlike=b"none", after=None, limit=10)] == ["k2"]
 
 
+class SecretsOfSourcesColumn(OnDatabase, SealedStoreContract):
+    @pytest.fixture
+    def store(self, database: Database) -> SealedStore:
+        return sealed_stores(database)[5]
+
+    @pytest.fixture
+    def put(self, database: Database) -> Callable[[bytes], str]:
+        dataset, variables = new_chain(SqlChains(database)).id, SqlVariables(database)
+        names = iter("mazhqbx")
+        variables.set(named(dataset, "plain"), value=b"is not sealed", maximum=100)
+
+        def put(data: bytes) -> str:
+            name = next(names)
+            variables.set(named(dataset, name, secret=True), value=data, maximum=100)
+            return variable_key(dataset, name)
+
+        return put
+
+
+class TestSqliteSecretsOfSources(SecretsOfSourcesColumn): ...
+
+
 class TestSqliteSigningKeys(SigningKeysColumn): ...
 
 
@@ -250,6 +274,9 @@ class TestPostgresWebhookSecrets(OnPostgres, WebhookSecretsColumn): ...
 
 
 class TestPostgresSigningKeys(OnPostgres, SigningKeysColumn): ...
+
+
+class TestPostgresSecretsOfSources(OnPostgres, SecretsOfSourcesColumn): ...
 
 
 class TestPostgresIntentKeys(OnPostgres, IntentKeys): ...

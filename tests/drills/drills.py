@@ -240,6 +240,7 @@ def tidies(places: Places, folder: Path, armed: str, prepared: Prepared) -> None
     assert run(place, scenario.tidy_up) == 0
     with opened(place) as node:
         assert scenario.kept_queries(node) == {"kept": "SELECT 2"}
+        assert scenario.kept_variables(node) == {"TOKEN": "a secret of the source"}
         assert [str(entry.alias) for entry in node.datasets(after=None, limit=10)] == ["local/measured"]
 
 
@@ -277,7 +278,7 @@ def check_secrets(place: Place) -> set[bytes]:
 
 OF_PEOPLE = ("account.", "relation.", "token.", "invitation.", "device.", "audit.")
 OF_KEYS = ("node_key.", "sealed.")
-OF_DESK = ("chain.rename", "saved_query.")
+OF_DESK = ("chain.rename", "saved_query.", "variable.")
 OF_FLOWS = ("flow.delete", "flow.drop_run", "flow.forget", "role.")
 ELSEWHERE = (
     "chain.adopt",

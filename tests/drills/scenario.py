@@ -267,7 +267,7 @@ def _work_by_itself(node: Node) -> None:
 
 
 def tidy_up(node: Node, clock: SettableClock, receiver: str) -> None:
-    """A dataset gets another name; questions are kept, changed and thrown away."""
+    """A dataset gets another name, a secret and a variable that goes again; questions are kept, changed and thrown away."""
     if node.repository.find(parse_dataset_alias("measured")) is None:
         _create(node, "readings")
         rename(node, node.resolve(parse_dataset_alias("readings")), "measured")
@@ -278,6 +278,18 @@ def tidy_up(node: Node, clock: SettableClock, receiver: str) -> None:
     ids = {query.name: query.id for query in list_queries(subject=by, ports=ports)}
     change_query(ids["kept"], name=None, sql="SELECT 2", subject=by, ports=ports)
     delete_query(ids["passing"], subject=by, ports=ports)
+    entry = node.resolve(parse_dataset_alias("measured"))
+    node.variables.set(entry, "TOKEN", "a secret of the source", secret=True, by=by)
+    node.variables.set(entry, "PASSING", "x", secret=False, by=by)
+    node.variables.remove(entry, "PASSING", by=by)
+
+
+def kept_variables(node: Node) -> dict[str, str]:
+    """What the templates of the dataset find, by name."""
+    entry = node.resolve(parse_dataset_alias("measured"))
+    names = [each.name for each in node.variables.listed(entry, by=node.operator)]
+    found = {name: node.variables.lookup(entry.id)(name) for name in names}
+    return {name: value.text for name, value in found.items() if value is not None}
 
 
 def kept_queries(node: Node) -> dict[str, str]:

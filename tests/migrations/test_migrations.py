@@ -17,7 +17,8 @@ from sqlalchemy.pool import NullPool
 
 from odfabric.adapters.sql.chains import SqlChains
 from odfabric.adapters.sql.database import Database
-from odfabric.adapters.sql.tables import SCHEMA_REVISION, metadata
+from odfabric.adapters.sql.every_table import metadata
+from odfabric.adapters.sql.tables import SCHEMA_REVISION
 from odfabric.adapters.sql.upgrade import MIGRATIONS, REVISION_TABLE, downgrade, upgrade
 from odfabric.errors import Corrupt, Determinate
 from odfabric.testing.conformance.examples import hashes_down, new_chain

@@ -31,7 +31,7 @@ from odfabric.cli import (
     state_commands,
     system_commands,
 )
-from odfabric.cli.automation import flow_commands, webhook_commands
+from odfabric.cli.automation import flow_commands, variable_commands, webhook_commands
 from odfabric.cli.backend import JobFailed
 from odfabric.cli.context import GLOBAL_OPTIONS, CommandContext
 from odfabric.cli.output import WarningLines, literal
@@ -68,6 +68,7 @@ app = typer.Typer(
 app.add_typer(system_commands.app, name="system")
 app.add_typer(cursor_commands.app, name="cursor")
 app.add_typer(flow_commands.app, name="flow")
+app.add_typer(variable_commands.app, name="variables")
 app.add_typer(webhook_commands.app, name="webhook")
 app.add_typer(persist_commands.app, name="persist")
 app.add_typer(engine_commands.app, name="engine")

@@ -105,6 +105,19 @@ class FlowBackend(Protocol):
         """How far the job of a run is."""
 
 
+class VariableBackend(Protocol):
+    """Verbs of variables of a dataset."""
+
+    def listed(self, ref: str) -> list[dict[str, Any]]:
+        """All, secrets without their values."""
+
+    def set(self, ref: str, name: str, value: str, *, secret: bool) -> dict[str, Any]:
+        """The variable."""
+
+    def remove(self, ref: str, name: str) -> None:
+        """Raises NotFound for a variable that is not there."""
+
+
 class WebhookBackend(Protocol):
     """Verbs of webhooks. `ref` is a dataset, `@account` for a whole account or `@` for the node."""
 
@@ -152,6 +165,10 @@ class Backend(Protocol):
     @property
     def flows(self) -> FlowBackend:
         """Verbs of flows."""
+
+    @property
+    def variables(self) -> VariableBackend:
+        """Verbs of variables."""
 
     @property
     def webhooks(self) -> WebhookBackend:

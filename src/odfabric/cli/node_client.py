@@ -19,6 +19,7 @@ from odfabric.cli.backend import (
     JobFailed,
     JobListener,
     PushFile,
+    VariableBackend,
     WebhookBackend,
     source_text,
 )
@@ -66,6 +67,13 @@ class NodeBackend:
         from odfabric.cli.automation_backends.flow_backends import NodeFlows
 
         return NodeFlows(self.connection.send, self._path)
+
+    @property
+    def variables(self) -> VariableBackend:
+        """Verbs of variables."""
+        from odfabric.cli.automation_backends.variable_backends import NodeVariables
+
+        return NodeVariables(self.connection.send, self._path)
 
     @property
     def webhooks(self) -> WebhookBackend:

@@ -20,6 +20,7 @@ from odfabric.cli.backend import (
     JobFailed,
     JobListener,
     PushFile,
+    VariableBackend,
     WebhookBackend,
     source_text,
 )
@@ -71,6 +72,13 @@ class WorkspaceBackend:
         from odfabric.cli.automation_backends.flow_backends import WorkspaceFlows
 
         return WorkspaceFlows(self._node)
+
+    @property
+    def variables(self) -> VariableBackend:
+        """Verbs of variables."""
+        from odfabric.cli.automation_backends.variable_backends import WorkspaceVariables
+
+        return WorkspaceVariables(self._node)
 
     @property
     def webhooks(self) -> WebhookBackend:

@@ -126,6 +126,16 @@ def signing_key_context(key_id: str) -> bytes:
     return b"signing-key:" + key_id.encode()
 
 
+def variable_key(dataset: DatasetId, name: str) -> str:
+    """The text that names the row of a variable."""
+    return f"{dataset.multibase}/{name}"
+
+
+def variable_context(key: str) -> bytes:
+    """The context of a secret among the variables, by the key of its row."""
+    return b"variable:" + key.encode()
+
+
 def is_plain_webhook_secret(data: bytes) -> bool:
     """Whether these stored bytes are a webhook secret in the clear.
 

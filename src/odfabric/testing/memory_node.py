@@ -34,6 +34,7 @@ from odfabric.adapters.memory.signing_keys import MemorySigningKeys
 from odfabric.adapters.memory.state_index import MemoryStateIndex
 from odfabric.adapters.memory.store import MemoryStore
 from odfabric.adapters.memory.usage import MemoryUsage
+from odfabric.adapters.memory.variables import MemoryVariables
 from odfabric.adapters.unreliable.interception import Interceptor
 from odfabric.formats.manifest_yaml import parse_snapshots
 from odfabric.model.commit import CatalogEntry
@@ -115,6 +116,7 @@ class MemoryNode:
             subscriptions=MemorySubscriptions(self.store),
             deliveries=MemoryDeliveries(self.store),
             signing_keys=MemorySigningKeys(self.store),
+            variables=MemoryVariables(self.store),
             state_index=self.state_index,
             engine=self.engine,
             exchange=exchange,
@@ -171,6 +173,7 @@ class MemoryNode:
             subscriptions=MemorySubscriptions(store),
             deliveries=MemoryDeliveries(store),
             signing_keys=MemorySigningKeys(store),
+            variables=MemoryVariables(store),
         )
         self.settings = self.settings.model_copy(update=settings)
         self.restart(interceptor)

@@ -45,6 +45,7 @@ from odfabric.adapters.sql.search import SqlSearchDocuments
 from odfabric.adapters.sql.signing_keys import SqlSigningKeys
 from odfabric.adapters.sql.upgrade import check_upgraded, upgrade
 from odfabric.adapters.sql.usage import SqlUsage
+from odfabric.adapters.sql.variables import SqlVariables
 from odfabric.adapters.system.clock import SystemClock, SystemEntropy
 from odfabric.adapters.unreliable.crash_points import CRASH_POINT_TEXTS, CrashPoints
 from odfabric.domain.access import SYSTEM_ACCOUNT
@@ -291,6 +292,7 @@ def _ports(
         subscriptions=SqlSubscriptions(stores.database),
         deliveries=SqlDeliveries(stores.database),
         signing_keys=SqlSigningKeys(stores.database),
+        variables=SqlVariables(stores.database),
         state_index=state_index,
         engine=engine,
         exchange=exchange,

@@ -14,6 +14,7 @@ from dataclasses import replace
 from odfabric.adapters.engine_process.launcher import ENGINE_CRASH_POINTS
 from odfabric.adapters.local_fs.key_file import KeyFileSealing
 from odfabric.adapters.sealed.rows import SealedIntents, SealedSigningKeys, SealedSubscriptions, sealed_chains
+from odfabric.adapters.sealed.variables import SealedVariables
 from odfabric.adapters.sql.database import Database
 from odfabric.adapters.sql.scrub import demand_scrub, scrub
 from odfabric.adapters.sql.sealed_columns import sealed_stores
@@ -47,6 +48,7 @@ def with_sealed_secrets(ports: NodePorts, intents: CommitIntents, sealing: Seali
         chains=chains,
         subscriptions=SealedSubscriptions(ports.subscriptions, sealing),
         signing_keys=SealedSigningKeys(ports.signing_keys, sealing),
+        variables=SealedVariables(ports.variables, sealing),
     )
     return sealed, SealedIntents(intents, sealing)
 

@@ -67,7 +67,7 @@ from odfabric.wiring.indexes import IndexVerbs
 from odfabric.wiring.metrics import metrics_text, registry_of
 from odfabric.wiring.node_ports import NodePorts
 from odfabric.wiring.people import account_quotas, people_ports
-from odfabric.wiring.polling import permitted_sources
+from odfabric.wiring.polling import permitted_sources, variable_verbs
 from odfabric.wiring.searching import SearchVerbs
 from odfabric.wiring.subscriptions import subscription_verbs
 from odfabric.wiring.timings import Timings
@@ -139,18 +139,24 @@ class Node:
             ports=ports, settings=settings, access=self.access, commits=self.commits, seen_by=self.seen_by
         )
         self.flows = flow_verbs(ports, settings, repository=self.repository, access=self.access)
+        self.variables = variable_verbs(ports, settings, access=self.access)
         self.duties = DutyVerbs(ports.duties, ports.clock)
         self.webhooks = subscription_verbs(ports, settings, access=self.access, repository=self.repository)
-        self._verbs = JobWork(
-            ports=ports,
-            settings=settings,
+        self._verbs = self._job_work().verbs
+
+    def _job_work(self) -> JobWork:
+        stored = self.ports.stored
+        return JobWork(
+            ports=self.ports,
+            settings=self.settings,
             access=self.access,
             quotas=self.quotas,
             repository=self.repository,
-            stored=self._repository(ports.stored) if ports.stored else self.repository,
+            stored=self._repository(stored) if stored else self.repository,
             commits=self.commits,
             indexes=self.indexes,
-        ).verbs
+            variables=self.variables,
+        )
 
     def _commits(self, *, publishes: bool) -> Commits:
         return Commits(

@@ -34,6 +34,7 @@ from odfabric.ports.signing_keys import SigningKeys
 from odfabric.ports.state_index import StateIndex
 from odfabric.ports.subscriptions import Deliveries, Subscriptions
 from odfabric.ports.usage import Usage
+from odfabric.ports.variables import Variables
 from odfabric.usecases.poll_source import PollingPorts
 
 
@@ -66,6 +67,7 @@ class NodePorts:
     subscriptions: Subscriptions
     deliveries: Deliveries
     signing_keys: SigningKeys
+    variables: Variables
     state_index: StateIndex
     engine: Engine
     exchange: Exchange
@@ -110,6 +112,7 @@ def intercepted(ports: NodePorts, interceptor: Interceptor) -> NodePorts:
         subscriptions=interceptor.subscriptions(ports.subscriptions),
         deliveries=interceptor.deliveries(ports.deliveries),
         signing_keys=interceptor.signing_keys(ports.signing_keys),
+        variables=interceptor.variables(ports.variables),
         state_index=interceptor.state_index(ports.state_index),
         engine=interceptor.engine(ports.engine),
         exchange=interceptor.exchange(ports.exchange),

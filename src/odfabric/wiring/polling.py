@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from odfabric.adapters.http.egress import Egress
 from odfabric.adapters.http.fetch import HttpFetch
 from odfabric.adapters.local_fs.archives import ArchiveLimits, ArchivePreparation
@@ -10,12 +12,28 @@ from odfabric.adapters.local_fs.savepoints import FolderSavepoints
 from odfabric.domain.runnable_sources import PermittedSources
 from odfabric.ports.savepoints import Savepoints
 from odfabric.settings import Settings
+from odfabric.usecases.access import Access
+from odfabric.usecases.dataset_variables import VariableVerbs
 from odfabric.usecases.poll_source import PollingPorts
+from odfabric.wiring.node_ports import NodePorts
 
 
 def permitted_sources(settings: Settings) -> PermittedSources:
     """The kinds of sources that the operator permits."""
     return PermittedSources()
+
+
+def variable_verbs(ports: NodePorts, settings: Settings, *, access: Access) -> VariableVerbs:
+    """Verbs of variables; of the environment of this process only what the operator names is shared."""
+    shared = {name: os.environ[name] for name in settings.source_environment if name in os.environ}
+    return VariableVerbs(
+        variables=ports.variables,
+        access=access,
+        clock=ports.clock,
+        per_dataset_max=settings.variables_per_dataset_max,
+        bytes_max=settings.variable_bytes_max,
+        environment=shared,
+    )
 
 
 SAVEPOINTS_FOLDER = "savepoints"

@@ -21,6 +21,7 @@ from odfabric.usecases.access import Access
 from odfabric.usecases.account_quotas import AccountQuotas
 from odfabric.usecases.commit import Commits
 from odfabric.usecases.commit_result import CommitResult
+from odfabric.usecases.dataset_variables import VariableVerbs
 from odfabric.usecases.job_actor import asker_of
 from odfabric.usecases.job_run import JobRun, LeasedRun
 from odfabric.usecases.judge_file import FilePorts, run_judge
@@ -50,6 +51,7 @@ class JobWork:
     stored: Repository
     commits: Commits
     indexes: IndexVerbs
+    variables: VariableVerbs
 
     @property
     def verbs(self) -> Mapping[JobKind, Callable[[Job, LeasedRun], Mapping[str, object]]]:
@@ -148,7 +150,7 @@ class JobWork:
             objects=given.objects,
             sources=given.sources,
             clock=given.clock,
-            lookup=lambda _: lambda name: None,
+            lookup=self.variables.lookup,
             index=self.indexes.used,
             intake=self._intake().confirming if request.allow_shrink else self._intake(),
             keep_rejected=self._quarantine().keep,

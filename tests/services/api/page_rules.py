@@ -84,6 +84,13 @@ PAGE_RULES: Mapping[tuple[str, str], Rule] = {
         READ, status=404, code="not-found", params={"older": ANY_HASH, "newer": ANY_HASH}
     ),
     ("GET", "/{account}/{dataset}/-/lineage"): rule(READ),
+    ("GET", "/{account}/{dataset}/-/variables"): rule(WRITE),
+    ("POST", "/{account}/{dataset}/-/variables"): rule(
+        WRITE, status=400, code="invalid-request", **form(name="1", value="x")
+    ),
+    ("POST", "/{account}/{dataset}/-/variables/{name}/remove"): rule(
+        WRITE, status=404, code="not-found", path={"name": "NONE"}, headers=FORM
+    ),
     # Pages of flows.
     ("GET", "/-/flows"): rule(SIGNED_IN),
     ("GET", "/{account}/{dataset}/-/flows"): rule(WRITE),

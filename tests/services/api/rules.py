@@ -261,6 +261,13 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("DELETE", "/{account}/{dataset}/cursors/{consumer}"): rule(
         FOLLOW, status=404, code="not-found", path={"consumer": "none"}
     ),
+    ("GET", "/{account}/{dataset}/variables"): rule(WRITE),
+    ("PUT", "/{account}/{dataset}/variables/{name}"): rule(
+        WRITE, status=400, code="invalid-request", path={"name": "1"}, json={"value": "x"}
+    ),
+    ("DELETE", "/{account}/{dataset}/variables/{name}"): rule(
+        WRITE, status=404, code="not-found", path={"name": "NONE"}
+    ),
     ("GET", "/{account}/{dataset}/collaborators"): rule(SHARE),
     ("PUT", "/{account}/{dataset}/collaborators/{name}"): rule(
         SHARE, status=412, code="changed", path={"name": "spare"}, headers=CHANGED, json={"role": "reader"}

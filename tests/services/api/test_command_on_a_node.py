@@ -155,3 +155,18 @@ def test_cursors_are_made_read_and_deleted(memory: MemoryNode, backend: NodeBack
     assert refused.value.document["code"] == "lease-lost"
     assert verbs.delete(ref, "warehouse") == {"consumer": "warehouse"}
     assert verbs.listed(ref) == []
+
+
+def test_variables_are_set_listed_and_removed_and_secrets_are_not_read_back(
+    memory: MemoryNode, backend: NodeBackend, client: httpx.Client
+) -> None:
+    memory.add(ROOT.replace("name: readings", "name: with-variables"))
+    made = backend.variables.set("with-variables", "TOKEN", "a secret", secret=True)
+    assert (made["name"], made["secret"], "value" in made) == ("TOKEN", True, False)
+    assert backend.variables.set("with-variables", "HOST", "data.example", secret=False)["value"] == "data.example"
+    found = backend.variables.listed("with-variables")
+    assert [(each["name"], each.get("value")) for each in found] == [("HOST", "data.example"), ("TOKEN", None)]
+    assert "a secret" not in client.get("/local/with-variables/variables").text
+    backend.variables.remove("with-variables", "TOKEN")
+    with pytest.raises(JobFailed, match="variable not found: TOKEN"):
+        backend.variables.remove("with-variables", "TOKEN")

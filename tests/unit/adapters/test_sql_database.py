@@ -20,8 +20,9 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 from odfabric.adapters.sql.chains import SqlChains
 from odfabric.adapters.sql.database import Database
 from odfabric.adapters.sql.deliveries import SqlDeliveries, _due
+from odfabric.adapters.sql.every_table import metadata
 from odfabric.adapters.sql.jobs import _READY, SqlJobs
-from odfabric.adapters.sql.tables import job_commits, jobs, metadata, outbox
+from odfabric.adapters.sql.tables import job_commits, jobs, outbox
 from odfabric.adapters.sql.upgrade import upgrade
 from odfabric.errors import Corrupt, Determinate, HeadMoved, Indeterminate
 from odfabric.model.commit import IdempotencyRecord

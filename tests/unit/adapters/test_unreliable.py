@@ -38,9 +38,11 @@ from odfabric.ports.outbox import Outbox
 from odfabric.ports.polling_files import PollingFiles, SourcePreparation
 from odfabric.ports.removed_datasets import RemovedDatasets
 from odfabric.ports.saved_queries import SavedQueries
+from odfabric.ports.savepoints import Savepoints
 from odfabric.ports.sealing import KeyRotation, SealedStore
 from odfabric.ports.signing_keys import SigningKeys
 from odfabric.ports.subscriptions import Deliveries, Subscriptions
+from odfabric.ports.variables import Variables
 from odfabric.testing.conformance.examples import NOW, entry_of, hash_of, new_chain
 from odfabric.testing.conformance.jobs import new_job
 from tests.support.quick_processes import quick_processes
@@ -78,6 +80,8 @@ NOT_CALLS = {"root", "check", "target_uri", "link", "is_plain"}
         (HttpSource, interception.HTTP_SOURCE),
         (PollingFiles, interception.POLLING_FILES),
         (SourcePreparation, interception.PREPARATION),
+        (Savepoints, interception.SAVEPOINTS),
+        (Variables, interception.VARIABLES),
         (RemoteDataset, interception.REMOTE),
         (Exchange, interception.EXCHANGE),
     ],

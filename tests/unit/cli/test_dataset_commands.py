@@ -243,3 +243,19 @@ def test_a_pull_derives_and_then_is_up_to_date(memory: MemoryNode, tmp_path: Pat
     assert backend.verify("copied", replay=True) == {"ok": True, "errors": []}
     (row,) = backend.sql("SELECT * FROM copied", limit=10)
     assert row["city"] == "Delft"
+
+
+def test_a_secret_of_a_source_is_a_line_of_standard_input_and_never_an_argument(
+    odf: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("s3cret\n"))
+    assert odf("variables", "set", "readings", "TOKEN", "--secret") == "readings: secret TOKEN is set\n"
+    odf("variables", "set", "readings", "HOST", "data.example")
+    listed = odf("variables", "list", "readings")
+    assert "(secret)" in listed
+    assert "data.example" in listed
+    assert "s3cret" not in listed + odf.err
+    odf("variables", "set", "readings", "TOKEN", "s3cret", "--secret", code=1)
+    assert "no argument" in odf.err
+    odf("variables", "remove", "readings", "TOKEN")
+    assert [each["name"] for each in odf.json("variables", "list", "readings")] == ["HOST"]  # type: ignore[attr-defined]

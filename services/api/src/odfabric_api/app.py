@@ -51,6 +51,7 @@ from odfabric_api.routes import (
     system,
     tokens,
     transfer,
+    variables,
 )
 from odfabric_api.shared_reads import SharedReads
 from odfabric_api.timing import TimingMiddleware
@@ -68,7 +69,7 @@ ROUTERS = (
             *(system, signing_keys, platform, sign_in, oidc, accounts, saved_queries, tokens, admin),
             # Before routes of datasets, whose account and dataset would fit their paths too.
             *(subscriptions, datasets, jobs, flows, query),
-            *(data, state, transfer, cursors, changes, collaborators),
+            *(data, state, transfer, cursors, changes, collaborators, variables),
         )
     ),
     # `-` is no name of an account or a dataset, so pages and names never meet.

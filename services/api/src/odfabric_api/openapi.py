@@ -29,6 +29,7 @@ from odfabric_api.routes import (
     saved_queries,
     sign_in,
     tokens,
+    variables,
 )
 from odfabric_api.schemas import Problem
 
@@ -60,6 +61,7 @@ BODY_MODELS: tuple[type[JsonModel], ...] = (
     accounts.MemberBody,
     collaborators.RoleBody,
     collaborators.VisibilityBody,
+    variables.VariableBody,
     tokens.TokenBody,
     tokens.InspectBody,
     platform.LoginBody,

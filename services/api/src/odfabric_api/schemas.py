@@ -267,6 +267,21 @@ class JobView(Answer):
     updated_at: str
 
 
+class VariableView(Answer):
+    """A variable of a dataset's source; a secret has no value here."""
+
+    name: str
+    secret: bool
+    value: str | None = None
+    changedAt: str
+
+
+class VariableList(Answer):
+    """All variables of a dataset's source."""
+
+    variables: list[VariableView]
+
+
 class WaitView(Answer):
     """Why a run has not started."""
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from odfabric.adapters.memory.deliveries import drop_subscriptions
 from odfabric.adapters.memory.store import MemoryStore, StoredDataset, StoredMessage
+from odfabric.adapters.memory.variables import drop_variables
 from odfabric.domain.stored_bytes import stored_bytes
 from odfabric.errors import AlreadyExists, HeadMoved, LeaseLost, NotFound
 from odfabric.model.account import EVERYONE, Grant
@@ -137,6 +138,7 @@ class MemoryChains:
         with self._store.lock:
             self._expect(dataset, expected)
             drop_subscriptions(self._store, dataset)
+            drop_variables(self._store, dataset)
             del self._store.datasets[dataset]
             for grant in self._store.granted(dataset):
                 del self._store.grants[dataset, grant.grantee]

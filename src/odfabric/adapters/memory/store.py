@@ -24,6 +24,7 @@ from odfabric.model.multihash import Multihash
 from odfabric.model.saved_query import SavedQuery
 from odfabric.model.signing_key import SigningKey
 from odfabric.model.subscription import Delivery, DeliveryAttempt, Subscription
+from odfabric.model.variable import Variable
 from odfabric.ports.audit import storable
 
 
@@ -122,6 +123,7 @@ class MemoryStore:
         self.invitations: dict[str, Invitation] = {}
         self.devices: dict[bytes, DeviceAuthorisation] = {}
         self.saved_queries: dict[str, SavedQuery] = {}
+        self.variables: dict[tuple[DatasetId, str], tuple[Variable, bytes]] = {}
         self.signing_keys: list[tuple[SigningKey, bytes | None]] = []
         self.audit_log: list[LoggedEntry] = []
         self.audit_entries = 0

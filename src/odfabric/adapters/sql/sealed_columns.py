@@ -14,6 +14,7 @@ from sqlalchemy import Column, LargeBinary, String, func, select, type_coerce, u
 from odfabric.adapters.sql.commit_intents import SqlIntentKeys
 from odfabric.adapters.sql.database import Database
 from odfabric.adapters.sql.tables import datasets, signing_keys, subscriptions
+from odfabric.adapters.sql.variable_tables import variables
 from odfabric.formats.did import parse_dataset_id
 from odfabric.ports.sealing import (
     SealedRow,
@@ -21,6 +22,7 @@ from odfabric.ports.sealing import (
     dataset_key_context,
     is_plain_webhook_secret,
     signing_key_context,
+    variable_context,
     webhook_secret_context,
 )
 
@@ -104,5 +106,12 @@ def sealed_stores(database: Database) -> tuple[SealedStore, ...]:
             key=signing_keys.c.id,
             column=signing_keys.c.private_key,
             context=signing_key_context,
+        ),
+        SqlSealedColumn(
+            database=database,
+            name="secrets of sources",
+            key=variables.c.id,
+            column=variables.c.sealed,
+            context=variable_context,
         ),
     )

@@ -87,6 +87,8 @@ _CALLS: Mapping[str, str] = {
     "saved_query.create": "storing a saved query",
     "saved_query.change": "changing a saved query",
     "saved_query.delete": "deleting a saved query",
+    "variable.set": "storing a variable or secret of a dataset",
+    "variable.delete": "deleting a variable or secret of a dataset",
     "token.forget": "deleting access tokens that ended long ago",
     "invitation.create": "storing an invitation",
     "invitation.use": "using an invitation, which makes its account or changes a password",

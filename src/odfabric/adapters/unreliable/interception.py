@@ -38,6 +38,7 @@ from odfabric.ports.search_documents import SearchDocuments
 from odfabric.ports.signing_keys import SigningKeys
 from odfabric.ports.state_index import StateIndex
 from odfabric.ports.subscriptions import Deliveries, Subscriptions
+from odfabric.ports.variables import Variables
 
 Port = TypeVar("Port")
 T = TypeVar("T")
@@ -229,6 +230,10 @@ SIGNING_KEYS = PortCalls(
     effects={"add": "signing_key.add", "forget_retired": "signing_key.forget"},
     reads={"current": "signing_key.current", "all": "signing_key.all"},
 )
+VARIABLES = PortCalls(
+    effects={"set": "variable.set", "delete": "variable.delete"},
+    reads={"of_dataset": "variable.of_dataset", "value": "variable.value"},
+)
 WEBHOOKS = PortCalls(effects={"post": "webhook.post"})
 ENGINE = PortCalls(
     effects={
@@ -350,6 +355,10 @@ class Interceptor(ABC):
     def signing_keys(self, port: SigningKeys) -> SigningKeys:
         """Keys that sign requests."""
         return self.wrap(port, SIGNING_KEYS)
+
+    def variables(self, port: Variables) -> Variables:
+        """Variables and secrets of datasets."""
+        return self.wrap(port, VARIABLES)
 
     def webhooks(self, port: WebhookSender) -> WebhookSender:
         """Sending of webhooks."""

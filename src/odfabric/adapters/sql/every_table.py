@@ -1,0 +1,8 @@
+"""The metadata of all tables; whoever looks at the whole database takes it from here, as `tables` alone has not all of them."""
+
+from __future__ import annotations
+
+from odfabric.adapters.sql.tables import metadata
+from odfabric.adapters.sql.variable_tables import variables
+
+__all__ = ["metadata", "variables"]
