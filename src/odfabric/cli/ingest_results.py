@@ -12,7 +12,7 @@ from odfabric.model.operation import OperationType
 def said_of(result: Mapping[str, object]) -> str:
     """E.g. "3 rows added, 1 corrected; stored `op` as `_op`, for system columns have these names"."""
     rows = _changes(result) if "changes" in result else _new_rows(result)
-    notes = (_dropped_rows, _renamed_columns, _undeclared_fields, _rejected_rows)
+    notes = (_dropped_rows, _renamed_columns, _undeclared_fields, _added_columns, _rejected_rows)
     return rows + "".join(note(result) for note in notes)
 
 
@@ -29,6 +29,11 @@ def _rejected_rows(result: Mapping[str, Any]) -> str:
     if rejected := result.get("rejectedRows"):
         return f"; {counted(rejected['rows'], 'row')} rejected, see {rejected['dataset']}"
     return f"; {counted(result['rejected'], 'row')} would be rejected" if result.get("rejected") else ""
+
+
+def _added_columns(result: Mapping[str, Any]) -> str:
+    named = ", ".join(f"`{name}`" for name in result.get("addedColumns", ()))
+    return f"; the dataset has a new column: {named}" if named else ""
 
 
 def _undeclared_fields(result: Mapping[str, Any]) -> str:

@@ -20,12 +20,14 @@ SAID_WHEN_EMPTY = "a table without rows is said by a header alone (Csv), by [] (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntakeLimits:
     """`shrink_max`: the largest share of its rows that a Snapshot of `snapshot_rows_min` rows or more may lose by one ingest, 1 is all;
-    `confirmed`: whoever asked for it knows. `rejected_rows_max`: most rows of one ingest that a quarantine takes.
+    `confirmed`: whoever asked for it knows. `rejected_rows_max`: most rows of one ingest that a quarantine takes;
+    `column_name_bytes_max`: longest name of a column that comes with the data.
     """
 
     shrink_max: float = 1.0
     snapshot_rows_min: int = 1
     rejected_rows_max: int = 10_000
+    column_name_bytes_max: int = 1024
     confirmed: bool = False
 
     def under(self, rules: IntakeRules) -> IntakeLimits:

@@ -19,6 +19,7 @@ from odfabric.model.source import MergeStrategy, MergeStrategyAppend
 CHANGES = "odfabric.dev/row-changes"
 UNDECLARED = "odfabric.dev/undeclared-fields"
 REJECTED = "odfabric.dev/rejected-rows"
+ADDED_COLUMNS = "odfabric.dev/added-columns"
 
 
 def change_attributes(
@@ -87,6 +88,12 @@ def rejected_rows(extra: ExtraAttributes | None) -> RejectedRows | None:
             return RejectedRows(rows=rows, dataset=dataset)
         case _:
             return None
+
+
+def added_columns(extra: ExtraAttributes | None) -> tuple[str, ...]:
+    """Columns that the dataset got with a block, as its attributes say."""
+    listed = _attributes(extra).get(ADDED_COLUMNS)
+    return tuple(name for name in listed if isinstance(name, str)) if isinstance(listed, list) else ()
 
 
 def added_up(one: RowChanges, other: RowChanges) -> RowChanges:

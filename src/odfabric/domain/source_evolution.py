@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from odfabric.domain.chain.state import ChainState
-from odfabric.domain.intake_rules import intake_rules
+from odfabric.domain.ingest_plan import polling_source, push_source
+from odfabric.domain.intake_rules import CONTRACT, intake_rules
 from odfabric.domain.runnable_sources import PermittedSources, refused_sources
-from odfabric.domain.schema_evolution import check_same_order, evolved_schema
+from odfabric.domain.schema_evolution import check_same_order, current_schema, evolved_schema
 from odfabric.domain.snapshot import normalised
 from odfabric.domain.source_templates import template_variables, templated_texts
 from odfabric.domain.state_index import keys_of
@@ -27,8 +28,9 @@ from odfabric.formats.slice_schema import check_readable, check_storable
 from odfabric.formats.text_encodings import check_encoding
 from odfabric.formats.time_formats import check_date_format, check_timestamp_format
 from odfabric.model.data_schema import DataSchema
+from odfabric.model.intake import FieldContract
 from odfabric.model.manifest import DatasetSnapshot
-from odfabric.model.metadata import AddPushSource, SetDataSchema, SetPollingSource, SetVocab
+from odfabric.model.metadata import AddPushSource, MetadataEvent, SetDataSchema, SetPollingSource, SetVocab
 from odfabric.model.source import ReadStep, ReadStepCsv, ReadStepJson, ReadStepNdJson
 from odfabric.model.vocabulary import DatasetVocabulary
 
@@ -108,13 +110,19 @@ def check_runnable(snapshot: DatasetSnapshot, permitted: PermittedSources) -> No
             for field, text in templated_texts(source):
                 template_variables(text, field=f"{place}.{field}")
         if isinstance(source, AddPushSource | SetPollingSource):
-            _check_rules(source.read, f"{place}.read")
+            _check_rules(source, f"{place}.read")
             _check_text_options(source.read, f"{place}.read")
 
 
-def _check_rules(read: ReadStep, place: str) -> None:
+def _check_rules(source: Source, place: str) -> None:
     try:
-        intake_rules(read)
+        rules = intake_rules(source.read)
+        if rules.contract is FieldContract.EVOLVE and source.preprocess is not None:
+            raise InvalidManifest(
+                f"{CONTRACT}: a preprocess query says itself which columns there are",
+                place=Place(field=f"schema.extra.{CONTRACT}"),
+                hint="write discard or freeze, or take the query away",
+            )
     except InvalidManifest as refused:
         raise InvalidManifest(
             refused.message, place=Place(field=f"{place}.{refused.place.field}"), hint=refused.hint
@@ -188,6 +196,35 @@ def check_origin(state: ChainState, changed: Sequence[Source]) -> None:
                 place=Place(field="fetch"),
                 hint="declare a new dataset, and a query over both",
             )
+
+
+def evolving_events(
+    state: ChainState, source_name: str, found: DataSchema, *, name_bytes_max: int
+) -> tuple[Source, list[MetadataEvent]]:
+    """The source with columns for fields that were found in its data, and the events that give them to source and dataset.
+
+    Raises IncompatibleSchema for a dataset of several sources, whose columns are declared in one manifest, and for types that no slice
+    holds; InvalidData, LimitExceeded for names that no column can have.
+    """
+    polled = polling_source(state)
+    source = push_source(state, source_name) if polled is None else polled
+    if len(sources_of(state)) > 1:
+        raise IncompatibleSchema(
+            f"The dataset has several sources, so {source_title(source)} alone cannot get the column `{found.fields[0].name}`",
+            place=Place(field=found.fields[0].name),
+            hint="declare it in all of them by `odf set-source`",
+        )
+    check_storable(found)
+    current, declared = current_schema(state), declared_columns(source)
+    known = [field.name for field in (current or declared or found).fields]
+    for problem in name_problems(found, state.vocabulary, bytes_max=name_bytes_max, known=known):
+        raise problem.error(bytes_max=name_bytes_max)
+    columns = replace(declared or found, fields=(*(declared.fields if declared else ()), *found.fields))
+    evolved = replace(source, read=replace(source.read, schema=columns))
+    events: list[MetadataEvent] = [evolved]
+    if current is not None:
+        events.append(SetDataSchema(schema=replace(current, fields=(*current.fields, *found.fields))))
+    return evolved, events
 
 
 def schema_of_sources(current: DataSchema, given: Sequence[GivenColumns], vocabulary: DatasetVocabulary) -> DataSchema:

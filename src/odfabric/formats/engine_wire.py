@@ -262,6 +262,7 @@ def ingest_result_to_wire(result: IngestResult) -> pb.IngestSuccess:
         ),
         undeclared=[pb.UndeclaredField(name=one.name, rows=one.rows) for one in result.undeclared],
         rejected=result.rejected,
+        found_schema_json=optional_schema(result.found),
     )
 
 
@@ -281,6 +282,7 @@ def ingest_result_from_wire(message: pb.IngestSuccess) -> IngestResult:
         ),
         undeclared=tuple(UndeclaredField(name=one.name, rows=one.rows) for one in message.undeclared),
         rejected=message.rejected,
+        found=optional_schema_of(message, "found_schema_json"),
     )
 
 
@@ -551,7 +553,7 @@ def optional_schema(schema: DataSchema | None) -> str | None:
     return None if schema is None else _to_json(schema)
 
 
-def optional_schema_of(message: Message) -> DataSchema | None:
-    """The schema in a message's `data_schema_json`. Raises InvalidRequest, InvalidManifest."""
-    text: str | None = message.data_schema_json if message.HasField("data_schema_json") else None
+def optional_schema_of(message: Message, member: str = "data_schema_json") -> DataSchema | None:
+    """The schema in a member of a message. Raises InvalidRequest, InvalidManifest."""
+    text: str | None = getattr(message, member) if message.HasField(member) else None
     return None if text is None else data_schema_from_value(_json_of(text))

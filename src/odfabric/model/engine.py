@@ -140,7 +140,7 @@ class IngestResult:
     `offsets` is None if no rows came out. `data_schema` is the schema of the result with explicit defaults and without
     encodings, None if there was no frame at all (empty input without a read schema). `max_event_time` of the new rows.
     `renamed` are columns that are stored under another name than they came with. `undeclared` are fields of the input that were not read,
-    those of most rows first, at most `UNDECLARED_LISTED_MAX`. `rejected` is how many rows lie at the path for them.
+    those of most rows first, at most `UNDECLARED_LISTED_MAX`; where the contract is to evolve, `found` are the columns that they need. `rejected` is how many rows lie at the path for them.
     """
 
     offsets: OffsetRange | None
@@ -149,6 +149,7 @@ class IngestResult:
     renamed: tuple[RenamedColumn, ...] = ()
     changes: RowChanges = RowChanges()
     undeclared: tuple[UndeclaredField, ...] = ()
+    found: DataSchema | None = None
     rejected: int = 0
 
 

@@ -13,6 +13,8 @@ class FieldContract(Enum):
     """They are left out, and the answer names them."""
     FREEZE = "freeze"
     """The file is refused."""
+    EVOLVE = "evolve"
+    """Source and dataset get a column for each, which may be null."""
 
 
 class WrongRows(Enum):

@@ -10,6 +10,7 @@ from functools import reduce
 from odfabric.domain.chain.walk import walk
 from odfabric.domain.renamed_columns import renamed_columns
 from odfabric.domain.row_changes import (
+    added_columns,
     added_up,
     changes_value,
     rejected_rows,
@@ -33,7 +34,8 @@ class CommitResult:
 
     `late_rows_dropped` is how many rows of the inputs came later than a transform takes them. `renamed` are columns that have been stored
     under another name, for theirs is that of a system column. `changes` is what became of the rows of an ingest, None for anything else;
-    `undeclared` are fields of the input that no column is declared for, `rejected` rows of it that could not be read.
+    `undeclared` are fields of the input that no column is declared for, `rejected` rows of it that could not be read, `added_columns`
+    those that source and dataset got for fields that were new.
     """
 
     head: Multihash
@@ -45,6 +47,7 @@ class CommitResult:
     changes: RowChanges | None = None
     undeclared: tuple[UndeclaredField, ...] = ()
     rejected: RejectedRows | None = None
+    added_columns: tuple[str, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -69,6 +72,7 @@ class CommitResult:
             **renamed,
             **undeclared,
             **rejected,
+            **({"addedColumns": list(self.added_columns)} if self.added_columns else {}),
         }
 
 
@@ -123,6 +127,7 @@ def joined(first: CommitResult | None, second: CommitResult) -> CommitResult:
         changes=added_up(first.changes, second.changes) if first.changes and second.changes else None,
         undeclared=_together(first.undeclared + second.undeclared),
         rejected=_rejected([each.rejected for each in (first, second) if each.rejected]),
+        added_columns=first.added_columns + second.added_columns,
     )
 
 
@@ -140,6 +145,7 @@ def _result(head: Multihash, blocks: Sequence[tuple[Multihash, MetadataBlock]]) 
         changes=reduce(added_up, changes) if changes else None,
         undeclared=_together(tuple(one for event in ingested for one in undeclared_fields(event.extra))),
         rejected=_rejected([found for event in ingested if (found := rejected_rows(event.extra))]),
+        added_columns=tuple(name for event in ingested for name in added_columns(event.extra)),
     )
 
 

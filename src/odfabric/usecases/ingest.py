@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
-from odfabric.domain.chain.append import link_blocks
+from odfabric.domain.chain.append import fold_blocks, link_blocks
 from odfabric.domain.chain.slice_rules import slice_rules
 from odfabric.domain.chain.state import ChainState
 from odfabric.domain.idempotency import IdempotencyEntry
@@ -19,10 +19,12 @@ from odfabric.domain.ingest_plan import plan_add_data
 from odfabric.domain.intake_limits import UNLIMITED, IntakeLimits, check_has_bytes
 from odfabric.domain.intake_rules import intake_rules
 from odfabric.domain.polled_content import PolledContent, polled_attributes
-from odfabric.domain.row_changes import change_attributes, rejected_attributes
+from odfabric.domain.row_changes import ADDED_COLUMNS, change_attributes, rejected_attributes
 from odfabric.domain.schema_evolution import current_schema
+from odfabric.domain.source_evolution import evolving_events
 from odfabric.formats.slice_check import SliceRules
-from odfabric.model.commit import Head, IdempotencyRecord
+from odfabric.model.commit import EncodedBlock, Head, IdempotencyRecord
+from odfabric.model.data_schema import DataSchema
 from odfabric.model.engine import IngestRequest, IngestResult, SliceFile
 from odfabric.model.identity import DatasetAlias, DatasetId
 from odfabric.model.instant import Instant
@@ -127,25 +129,34 @@ def plan_ingest(
     # One folder a base: an attempt that was abandoned for a new head may have left files behind.
     folder = given.folder / base.hash.short
     folder.mkdir(exist_ok=True)
-    made = ingest_files(
-        state,
-        replace(given, folder=folder),
-        system_time=system_time,
-        progress=run.report,
-        repository=repository,
-        engine=engine,
-        exchange=exchange,
-        index=index,
-    )
+
+    def take_in(given: IngestInput, schema: DataSchema | None) -> IngestedFiles:
+        return ingest_files(
+            state,
+            given,
+            system_time=system_time,
+            progress=run.report,
+            repository=repository,
+            engine=engine,
+            exchange=exchange,
+            index=index,
+            data_schema=schema,
+        )
+
+    made = take_in(replace(given, folder=folder), None)
+    grown = _grown(state, made.result.found, given, system_time)
+    if grown.blocks:
+        (folder / "grown").mkdir(exist_ok=True)
+        made = take_in(replace(given, folder=folder / "grown", read=grown.read), current_schema(grown.state))
     result, data = made.result, None
     if result.offsets is not None:
-        data = store_slice(dataset, made.path, result.offsets, objects=objects, rules=made.rules(state))
+        data = store_slice(dataset, made.path, result.offsets, objects=objects, rules=made.rules(grown.state))
     rejected = None
     if result.rejected and keep_rejected is not None:
-        file = RejectedFile(dataset=dataset, path=folder / REJECTED, names=given.names, source_name=given.source_name)
-        rejected = RejectedRows(rows=result.rejected, dataset=str(keep_rejected(file, run)))
+        kept_in = keep_rejected(_rejected_file(dataset, made, given), run)
+        rejected = RejectedRows(rows=result.rejected, dataset=str(kept_in))
     events = plan_add_data(
-        state,
+        grown.state,
         data_schema=result.data_schema,
         new_data=data,
         max_event_time=result.max_event_time,
@@ -156,15 +167,43 @@ def plan_ingest(
         attributes={
             **change_attributes(result.changes, result.undeclared, merge=given.merge),
             **rejected_attributes(rejected),
+            **({ADDED_COLUMNS: list(grown.columns)} if grown.columns else {}),
             **polled_attributes(given.polled),
         },
     )
-    if not events:
+    if not events and not grown.blocks:
         return PlannedIngest(None, result, rejected)
-    blocks = link_blocks(state, events, system_time=system_time)
+    blocks = [*grown.blocks, *link_blocks(grown.state, events, system_time=system_time)]
     run.confirm()
     records = [IdempotencyRecord(entry.key_hash, entry.body_digest, blocks[-1].hash) for entry in given.idempotency]
     return PlannedIngest(PlannedCommit(tuple(blocks), tuple(records)), result, rejected)
+
+
+def _rejected_file(dataset: DatasetId, made: IngestedFiles, given: IngestInput) -> RejectedFile:
+    path = made.path.parent / REJECTED
+    return RejectedFile(dataset=dataset, path=path, names=given.names, source_name=given.source_name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Grown:
+    """A chain whose source has got `columns` by `blocks`; as it was without any."""
+
+    state: ChainState
+    read: ReadStep
+    blocks: tuple[EncodedBlock, ...] = ()
+    columns: tuple[str, ...] = ()
+
+
+def _grown(state: ChainState, found: DataSchema | None, given: IngestInput, system_time: Instant) -> _Grown:
+    if found is None:
+        return _Grown(state, given.read)
+    maximum = given.intake.column_name_bytes_max
+    source, events = evolving_events(state, given.source_name, found, name_bytes_max=maximum)
+    blocks = link_blocks(state, events, system_time=system_time)
+    names = tuple(field.name for field in found.fields)
+    # A push may be read by another step than the source has; it gets the same columns.
+    read = replace(given.read, schema=source.read.schema)
+    return _Grown(fold_blocks(state, blocks), read, tuple(blocks), names)
 
 
 def plan_source_state(
@@ -203,8 +242,12 @@ def ingest_files(
     engine: Engine,
     exchange: Exchange,
     index: StateIndex | None = None,
+    data_schema: DataSchema | None = None,
 ) -> IngestedFiles:
-    """Have the engine take files in on top of `state`, in their folder; nothing is stored or planned. Raises as `plan_ingest`."""
+    """Have the engine take files in on top of `state`, in their folder; nothing is stored or planned. Raises as `plan_ingest`.
+
+    `data_schema` is that of the dataset if it is not that of the state.
+    """
     sizes = {name: path.stat().st_size for name, path in zip(given.names, given.paths, strict=True)}
     check_has_bytes(sizes, given.merge, has_rows=state.last_offset is not None)
     history: tuple[SliceFile, ...] = ()
@@ -214,6 +257,8 @@ def ingest_files(
         )
     rules = intake_rules(given.read)
     request = _engine_request(state, given, given.folder, system_time, rules, history=history, exchange=exchange)
+    if data_schema is not None:
+        request = replace(request, data_schema=data_schema)
     result = engine.ingest(request, progress=progress)
     given.intake.under(rules).check(result.changes, given.merge, name=given.names[0])
     return IngestedFiles(exchange.root / request.new_data_path, system_time, result)

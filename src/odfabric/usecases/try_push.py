@@ -226,6 +226,7 @@ def _taken_in(
         "renamedColumns": renamed,
         "undeclaredFields": undeclared_value(made.result.undeclared),
         "rejected": made.result.rejected,
+        "addedColumns": [field.name for field in made.result.found.fields] if made.result.found else [],
         "sample": sample,
     }
 

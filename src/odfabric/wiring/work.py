@@ -181,6 +181,7 @@ class JobWork:
             shrink_max=settings.snapshot_shrink_max,
             snapshot_rows_min=settings.snapshot_shrink_rows_min,
             rejected_rows_max=settings.rejected_rows_max,
+            column_name_bytes_max=settings.column_name_bytes_max,
         )
 
     def _transform(self, entry: CatalogEntry, run: JobRun) -> CommitResult | None:

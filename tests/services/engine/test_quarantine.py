@@ -11,6 +11,7 @@ import pytest
 
 from odfabric.errors import InvalidData, LimitExceeded
 from odfabric.formats.ddl_schema import ddl_to_schema
+from odfabric.model.data_schema import DataTypeOption
 from odfabric.model.engine import IngestResult
 from odfabric.model.intake import FieldContract
 from odfabric.model.source import MergeStrategyLedger, ReadStep, ReadStepCsv, ReadStepNdJson
@@ -131,3 +132,29 @@ def test_fields_without_a_column_are_left_out_or_refused(
     with pytest.raises(InvalidData, match="`w`") as refused:
         ingest(frozen, again)
     assert "set-source" in (refused.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("read", "content", "types"),
+    [
+        (CSV, b"id,w,x,v\n1,5,,a\n2,6,,b\n", {"w": "String"}),
+        (replace(CSV, infer_schema=True), b"id,w,x,v\n1,5,1.5,a\n2,6,2,b\n", {"w": "Int64", "x": "Float64"}),
+        (NDJSON, b'{"id": 1, "w": "x"}\n{"id": 2, "w": null, "y": [1]}\n', {"w": "String", "y": "List"}),
+    ],
+)
+def test_fields_that_are_to_become_columns_have_types(
+    engine_call: EngineCall, read: ReadStep, content: bytes, types: dict[str, str]
+) -> None:
+    result, ids, _ = taken(Dataset(engine_call), read, content, contract=FieldContract.EVOLVE)
+    assert (ids, result.found is not None) == ([1, 2], True)
+    found = {field.name: field.type for field in result.found.fields} if result.found else {}
+    assert {name: type(kind.inner).__name__ for name, kind in found.items() if isinstance(kind, DataTypeOption)} == {
+        name: f"DataType{kind}" for name, kind in types.items()
+    }
+
+
+def test_a_field_of_several_kinds_becomes_no_column(engine_call: EngineCall) -> None:
+    content = b'{"id": 1, "w": "x"}\n{"id": 2, "w": 5}\n'
+    request = replace(Dataset(engine_call).request(NDJSON, content), contract=FieldContract.EVOLVE)
+    with pytest.raises(InvalidData, match="`w`"):
+        ingest(request, engine_call)

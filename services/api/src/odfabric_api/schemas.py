@@ -219,6 +219,9 @@ class PushResult(Answer):
     renamed_columns: list[RenamedColumns] | None = Field(None, alias="renamedColumns")
     undeclared_fields: list[UndeclaredFields] | None = Field(None, alias="undeclaredFields")
     rejected_rows: RejectedCount | None = Field(None, alias="rejectedRows")
+    added_columns: list[str] | None = Field(
+        None, alias="addedColumns", description="Columns that the dataset got for fields that were new"
+    )
 
 
 class TrialResult(Answer):
@@ -229,6 +232,7 @@ class TrialResult(Answer):
     changes: RowCounts | None = None
     renamed_columns: list[RenamedColumns] | None = Field(None, alias="renamedColumns")
     undeclared_fields: list[UndeclaredFields] | None = Field(None, alias="undeclaredFields")
+    added_columns: list[str] | None = Field(None, alias="addedColumns")
     rejected: int | None = Field(None, description="Rows that would go to the quarantine of the source")
     sample: list[dict[str, Any]] | None = Field(None, description="The first records")
     refused: list[dict[str, Any]] | None = Field(None, description="By line and column")

@@ -188,6 +188,7 @@ def _merge_and_write(request: IngestRequest, prepared: Prepared, call: EngineCal
         renamed=prepared.renamed,
         changes=row_changes(request.merge, written.operations, given=_count(rows, request, call)),
         undeclared=rows.undeclared,
+        found=None if rows.found is None else arrow_to_data_schema(rows.found),
     )
 
 

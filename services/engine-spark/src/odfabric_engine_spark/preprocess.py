@@ -115,6 +115,7 @@ def _by_sql(rows: InputRows, transform: TransformSql, call: EngineCall) -> Prepa
         locate=_nowhere,
         explain=explain,
         undeclared=rows.undeclared,
+        found=rows.found,
     )
     return Prepared(computed, ties, ordered=ordered)
 

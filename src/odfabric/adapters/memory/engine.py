@@ -43,6 +43,7 @@ from odfabric.model.engine import (
     ValidateResult,
 )
 from odfabric.model.instant import Instant
+from odfabric.model.intake import FieldContract
 from odfabric.model.metadata import TransformSql
 from odfabric.model.offsets import OffsetRange
 from odfabric.model.operation import OperationType
@@ -92,6 +93,7 @@ class MemoryEngine:
             max_event_time=max(times, default=None),
             changes=RowChanges(added=len(fresh), known_keys=len(rows) - len(fresh)),
             rejected=rejected.count,
+            found=_found(self._root, request, columns) if request.contract is FieldContract.EVOLVE else None,
         )
 
     def execute_transform(self, request: TransformRequest, *, progress: ProgressListener) -> TransformResult:
@@ -206,6 +208,17 @@ class MemoryEngine:
             with open_slice(self._root / entry.path, vocabulary) as reader:
                 for batch in reader.batches():
                     yield from batch.to_pylist()
+
+
+def _found(root: Path, request: IngestRequest, columns: pa.Schema) -> DataSchema | None:
+    """Columns for members of NDJSON that have none: numbers are Int64, everything else is text."""
+    types: dict[str, pa.DataType] = {}
+    for path in request.data_paths:
+        for line in (root / path).read_text().splitlines():
+            for name, value in json.loads(line).items():
+                if name not in columns.names and value is not None:
+                    types[name] = pa.int64() if isinstance(value, int) else pa.string()
+    return arrow_to_data_schema(pa.schema(list(types.items()))) if types else None
 
 
 @dataclass

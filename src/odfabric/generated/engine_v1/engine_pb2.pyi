@@ -173,7 +173,7 @@ class RowChanges(_message.Message):
     def __init__(self, added: _Optional[int] = ..., corrected: _Optional[int] = ..., retracted: _Optional[int] = ..., unchanged: _Optional[int] = ..., known_keys: _Optional[int] = ...) -> None: ...
 
 class IngestSuccess(_message.Message):
-    __slots__ = ("offsets", "data_schema_json", "max_event_time", "renamed", "changes", "undeclared", "rejected")
+    __slots__ = ("offsets", "data_schema_json", "max_event_time", "renamed", "changes", "undeclared", "rejected", "found_schema_json")
     OFFSETS_FIELD_NUMBER: _ClassVar[int]
     DATA_SCHEMA_JSON_FIELD_NUMBER: _ClassVar[int]
     MAX_EVENT_TIME_FIELD_NUMBER: _ClassVar[int]
@@ -181,6 +181,7 @@ class IngestSuccess(_message.Message):
     CHANGES_FIELD_NUMBER: _ClassVar[int]
     UNDECLARED_FIELD_NUMBER: _ClassVar[int]
     REJECTED_FIELD_NUMBER: _ClassVar[int]
+    FOUND_SCHEMA_JSON_FIELD_NUMBER: _ClassVar[int]
     offsets: OffsetRange
     data_schema_json: str
     max_event_time: Instant
@@ -188,7 +189,8 @@ class IngestSuccess(_message.Message):
     changes: RowChanges
     undeclared: _containers.RepeatedCompositeFieldContainer[UndeclaredField]
     rejected: int
-    def __init__(self, offsets: _Optional[_Union[OffsetRange, _Mapping]] = ..., data_schema_json: _Optional[str] = ..., max_event_time: _Optional[_Union[Instant, _Mapping]] = ..., renamed: _Optional[_Iterable[_Union[RenamedColumn, _Mapping]]] = ..., changes: _Optional[_Union[RowChanges, _Mapping]] = ..., undeclared: _Optional[_Iterable[_Union[UndeclaredField, _Mapping]]] = ..., rejected: _Optional[int] = ...) -> None: ...
+    found_schema_json: str
+    def __init__(self, offsets: _Optional[_Union[OffsetRange, _Mapping]] = ..., data_schema_json: _Optional[str] = ..., max_event_time: _Optional[_Union[Instant, _Mapping]] = ..., renamed: _Optional[_Iterable[_Union[RenamedColumn, _Mapping]]] = ..., changes: _Optional[_Union[RowChanges, _Mapping]] = ..., undeclared: _Optional[_Iterable[_Union[UndeclaredField, _Mapping]]] = ..., rejected: _Optional[int] = ..., found_schema_json: _Optional[str] = ...) -> None: ...
 
 class IngestResponse(_message.Message):
     __slots__ = ("progress", "success", "failure")

@@ -88,6 +88,8 @@ class CsvReader:
         if names is None or target is None:
             return None
         self._names = names
+        sampled = self.call.settings.infer_rows if self.contract is FieldContract.EVOLVE else 0
+        self._undeclared = UndeclaredFields(names, sampled=sampled)
         nulls = NullCounts(target)
         staged = self._staged(target, nulls)
         nulls.refuse(self._place_of_cell)
@@ -98,6 +100,7 @@ class CsvReader:
             bytes=staged.bytes,
             count=staged.rows,
             undeclared=self._undeclared.listed(),
+            found=self._needed(),
             locate=self._locate,
             explain=lambda: self._explain(staged.frame, target),
         )
@@ -112,11 +115,23 @@ class CsvReader:
                 texts = [batch.column(index) for index in part.order]
                 ordered = [self._nulls(text, column_of) for text, column_of in zip(texts, target, strict=True)]
                 nulls.add(ordered, writer.rows)
-                for index in part.left_out:
-                    values = batch.num_rows - batch.column(index).null_count
-                    self._undeclared.count(part.names[index], values)
+                self._count_left_out(part, batch)
                 writer.write(ordered)
         return writer.finish()
+
+    def _count_left_out(self, part: _Part, batch: pa.RecordBatch) -> None:
+        for index in part.left_out:
+            values = batch.column(index).drop_null()
+            sample = values.slice(0, self.call.settings.infer_rows).to_pylist()
+            self._undeclared.count(part.names[index], len(values), sample)
+
+    def _needed(self) -> pa.Schema | None:
+        """Columns for the fields of the header that have none."""
+        types = {
+            name: infer_text_type(map(str, values), self.options.formats) if self.options.infer else pa.string()
+            for name, values in self._undeclared.samples.items()
+        }
+        return pa.schema(list(types.items())) if types else None
 
     def _open(self, files: Sequence[Utf8File]) -> list[str] | None:
         """Column names in their final order; every file that has a record becomes a part."""
@@ -158,7 +173,7 @@ class CsvReader:
             declared=self.schema is not None,
             dialect=self.options.dialect,
             line_characters_max=self.call.settings.line_bytes_max,
-            others_left_out=self.contract is FieldContract.DISCARD,
+            others_left_out=self.contract in (FieldContract.DISCARD, FieldContract.EVOLVE),
         ).order()
 
     def _refuse_second_header(self, batch: pa.RecordBatch, part: _Part, first_row: int) -> None:

@@ -50,7 +50,8 @@ class InputRows:
     """A frame with the columns of `schema` in order, and `ROW`.
 
     `bytes` estimates what the rows take in memory, `count` is how many they are where that is known. `declared` says whether the user gave
-    the schema. `undeclared` are fields of the files that no column is declared for.
+    the schema. `undeclared` are fields of the files that no column is declared for, `found` the columns that they need, where these are
+    to be added.
     """
 
     frame: DataFrame
@@ -61,6 +62,7 @@ class InputRows:
     explain: Explain | None = None
     count: int | None = None
     undeclared: tuple[UndeclaredField, ...] = ()
+    found: pa.Schema | None = None
 
 
 def column(name: str) -> Column:

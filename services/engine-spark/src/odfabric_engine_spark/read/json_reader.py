@@ -110,11 +110,22 @@ class JsonReader:
             bytes=staged.bytes,
             count=staged.rows,
             undeclared=staged_rows.undeclared.listed(),
+            found=self._needed(staged_rows.undeclared, files),
             locate=lambda row: self._place(files, parser, row, None),
         )
 
     def _conversion(self, schema: pa.Schema) -> _Conversion:
-        return _Conversion(schema, self.formats, self.marked, hint=self._hint())
+        sampled = self.call.settings.infer_rows if self.contract is FieldContract.EVOLVE else 0
+        return _Conversion(schema, self.formats, self.marked, hint=self._hint(), sampled=sampled)
+
+    def _needed(self, undeclared: UndeclaredFields, files: Sequence[Utf8File]) -> pa.Schema | None:
+        """Columns for fields that have none. Raises InvalidData for one whose values are of several kinds."""
+        fields = [
+            item
+            for name, values in undeclared.samples.items()
+            for item in infer_json_schema([{name: value} for value in values], file=files[0].name)  # type: ignore[dict-item]
+        ]
+        return pa.schema(fields) if fields else None
 
     def wrong_lines(self, files: Sequence[Utf8File], *, limit: int) -> list[WrongRow]:
         """The first lines that are no row of the declared schema. Raises LimitExceeded for a line that is too long."""
@@ -230,13 +241,15 @@ def _texts_of_lines(file: Utf8File, call: EngineCall) -> Iterator[tuple[str, int
 class _Conversion:
     """From the members of rows to the values of columns. `hint` is what to do about a field without a column; None: it is left out."""
 
-    def __init__(self, schema: pa.Schema, formats: TextFormats, marked: JsonMembers, *, hint: str | None) -> None:
+    def __init__(
+        self, schema: pa.Schema, formats: TextFormats, marked: JsonMembers, *, hint: str | None, sampled: int
+    ) -> None:
         self._hint = hint
         self._required = [not item.nullable for item in schema]
         self._converts: list[tuple[str, Convert]] = [
             (item.name, member_converter(item, formats, path=item.name, marked=marked)) for item in schema
         ]
-        self.undeclared = UndeclaredFields(schema.names)
+        self.undeclared = UndeclaredFields(schema.names, sampled=sampled)
 
     def values(self, row: JsonRow) -> list[object]:
         """One value for each column. Raises InvalidData naming the field."""

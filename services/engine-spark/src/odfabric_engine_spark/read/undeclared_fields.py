@@ -7,7 +7,7 @@ from its first row on.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from odfabric.model.engine import UNDECLARED_LISTED_MAX, UndeclaredField
 
@@ -16,11 +16,13 @@ _COUNTED_MAX = 1_000
 
 
 class UndeclaredFields:
-    """Counts the rows that have a value in a field that is not among `declared`."""
+    """Counts the rows that have a value in a field that is not among `declared`, and keeps the first `sampled` values of each."""
 
-    def __init__(self, declared: Iterable[str]) -> None:
+    def __init__(self, declared: Iterable[str], *, sampled: int = 0) -> None:
         self._declared = frozenset(declared)
         self._rows: Counter[str] = Counter()
+        self._sampled = sampled
+        self._values: dict[str, list[object]] = {}
 
     def add(self, members: Mapping[str, object]) -> str | None:
         """Takes in one row, and gives the first of its fields that has a value but no column."""
@@ -29,14 +31,20 @@ class UndeclaredFields:
             if name in self._declared or value is None:
                 continue
             found = name if found is None else found
-            if name in self._rows or len(self._rows) < _COUNTED_MAX:
-                self._rows[name] += 1
+            self.count(name, 1, [value])
         return found
 
-    def count(self, name: str, rows: int) -> None:
-        """Takes in so many rows that have a value in the field of this name."""
+    def count(self, name: str, rows: int, values: Sequence[object] = ()) -> None:
+        """Takes in so many rows that have a value in the field of this name, and some of their values."""
         if rows and (name in self._rows or len(self._rows) < _COUNTED_MAX):
             self._rows[name] += rows
+            kept = self._values.setdefault(name, [])
+            kept.extend(values[: self._sampled - len(kept)])
+
+    @property
+    def samples(self) -> Mapping[str, Sequence[object]]:
+        """The kept values of each field, in the order in which the fields came."""
+        return self._values if self._sampled else {}
 
     def listed(self) -> tuple[UndeclaredField, ...]:
         """Those of most rows, each with its rows; of as many rows in the order in which they came."""
