@@ -22,6 +22,7 @@ from odfabric.adapters.sql.database import Database
 from odfabric.adapters.sql.deliveries import SqlSubscriptions
 from odfabric.adapters.sql.sealed_columns import sealed_stores
 from odfabric.domain.access import LOCAL_ACCOUNT
+from odfabric.domain.source_templates import Value
 from odfabric.formats.manifest_yaml import parse_snapshots
 from odfabric.formats.references import parse_dataset_alias
 from odfabric.formats.webhook_signature import TIMESTAMP_HEADER, verify
@@ -41,6 +42,7 @@ from tests.usecases.manifests import ROOT
 
 SECRET = b"a webhook's secret, long enough!"
 OTHER = b"one of a subscription that ended"
+OF_A_SOURCE = "a token of a portal"
 URL = "https://hooks.example/x"
 READINGS = parse_dataset_alias("local/readings")
 
@@ -303,6 +305,7 @@ def test_a_new_key_seals_everything_and_running_processes_go_on(on_either: Setti
         entry = running.resolve(READINGS)
         (subscription,) = running.subscriptions(entry)
         running.webhooks.rotate_secret(entry, subscription.id, by=running.operator)
+        running.variables.set(entry, "TOKEN", OF_A_SOURCE, secret=True, by=running.operator)
         push_and_deliver(running, sender, "a")
         old = stored(on_either)
         done = rotated(on_either)
@@ -312,9 +315,13 @@ def test_a_new_key_seals_everything_and_running_processes_go_on(on_either: Setti
             "old webhook secrets": 1,
             "dataset keys of commits under way": 0,
             "signing keys": 1,
+            "secrets of sources": 1,
         }
         assert done.keys_dropped == 1
         checked(on_either)
+        assert [node.variables.lookup(entry.id)("TOKEN") for node in (running, idle)] == [
+            Value(OF_A_SOURCE, secret=True)
+        ] * 2
         push_and_deliver(running, sender, "b")
         push_and_deliver(idle, idle_sender, "c")
         create(running, ROOT.replace("readings", "others"))
@@ -322,7 +329,8 @@ def test_a_new_key_seals_everything_and_running_processes_go_on(on_either: Setti
         checked(on_either)
         new = stored(on_either)
         assert not set(old["webhook secrets"]) & set(new["webhook secrets"])
-    assert files_with(on_either, SECRET) == []
+        assert not set(old["secrets of sources"]) & set(new["secrets of sources"])
+    assert files_with(on_either, SECRET, OF_A_SOURCE.encode()) == []
     if on_either.database_url is None:
         assert files_with(on_either, *old["webhook secrets"], *old["dataset keys"]) == [], "the old key may be known"
 

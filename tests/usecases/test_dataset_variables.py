@@ -73,10 +73,12 @@ def test_a_secret_is_in_no_error_answer_or_log(
     memory.http.pages[url] = MemoryPage(status=status)
     failed = pulled(memory, entry)
     assert failed.status is JobStatus.FAILED
-    memory.http.pages[url] = MemoryPage(body=b"oops\n", etag='"1"')
+    memory.http.pages[url] = MemoryPage(body=f'{{"city": "{SECRET}", "event_time": "{SECRET}"}}\n'.encode(), etag='"1"')
     broken = pulled(memory, entry)
-    memory.http.pages[url] = MemoryPage(body=b"", etag='"1"')
+    memory.http.pages[url] = MemoryPage(body=b"", etag='"2"')
+    pulled(memory, entry)
     done = pulled(memory, entry)
+    assert (broken.status, done.status) == (JobStatus.FAILED, JobStatus.SUCCEEDED)
     shown = [repr(job) for job in (failed, broken, done)] + [caplog.text]
     shown += [str(memory.node.variables.listed(entry, by=memory.node.operator))]
     shown += [repr(link) for link in memory.node.log(entry, limit=9)]

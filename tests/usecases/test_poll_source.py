@@ -297,5 +297,6 @@ class TestFolders:
         story.memory.restart()
         job = story.job(entry)
         assert json.loads(job.error or "")["limit"] == "poll_files_max"
-        assert story.pull(entry)["rows"] == 1
-        assert story.cities(entry) == ["0", "1", "2"]
+        story.arrive("3.ndjson", rows("3"))
+        assert story.pull(entry)["rows"] == 2, "as many as one pull takes"
+        assert story.cities(entry) == ["0", "1", "2", "3"]

@@ -18,7 +18,7 @@ from odfabric.domain.intake_limits import UNLIMITED, IntakeLimits
 from odfabric.domain.polled_content import last_content
 from odfabric.domain.polled_files import repeats_rows
 from odfabric.domain.polling import last_modified_state
-from odfabric.domain.source_templates import Lookup
+from odfabric.domain.source_templates import Lookup, without_secrets
 from odfabric.errors import (
     Determinate,
     HeadMoved,
@@ -183,7 +183,11 @@ class _Poll:
             repository=ports.repository,
         )
         read = False
-        while taken < self.wishes.files_max:
+        while poll.waiting:
+            if taken == self.wishes.files_max:
+                raise LimitExceeded(
+                    "the source has more files than one pull takes", limit="poll_files_max", maximum=taken
+                )
             head, state = ports.repository.current(self.dataset)
             if polling_source(state) != source:
                 break  # it was replaced meanwhile: the next pull reads by the new one
@@ -196,10 +200,6 @@ class _Poll:
                 read = True
                 poll.taken(fetched, committed=committed is not None, now=ports.clock.now())
                 result = result if committed is None else joined(result, result_of(committed))
-        else:
-            raise LimitExceeded(
-                "the source has more files than one pull takes", limit="poll_files_max", maximum=self.wishes.files_max
-            )
         outcome = Outcome.NOT_MODIFIED if not read else Outcome.NOTHING_NEW if result is None else Outcome.TAKEN
         return Polled(result, PollReport(source=step.path, outcome=outcome, passed=poll.passed, hint=_hint(poll)))
 
@@ -290,7 +290,9 @@ class _Poll:
             yield
         except (HeadMoved, LeaseLost):
             raise
-        except OdfError:
+        except OdfError as error:
+            # A server may say in its answer what it was sent.
+            without_secrets(error, fetched.secrets)
             if _is_http(source):
                 assert isinstance(source.fetch, FetchStepUrl)
                 with suppress(Determinate):

@@ -16,7 +16,14 @@ from odfabric.wiring import open_node
 from odfabric.wiring.keys import node_sealing
 from tests.usecases.manifests import ROOT
 
-KINDS = ("dataset keys", "webhook secrets", "old webhook secrets", "dataset keys of commits under way", "signing keys")
+KINDS = (
+    "dataset keys",
+    "webhook secrets",
+    "old webhook secrets",
+    "dataset keys of commits under way",
+    "signing keys",
+    "secrets of sources",
+)
 
 
 class Command:
@@ -59,13 +66,14 @@ def test_it_says_what_was_sealed_and_that_the_old_key_is_gone(odf: Command) -> N
         "old webhook secrets: up to date",
         "dataset keys of commits under way: up to date",
         "signing keys: up to date",
+        "secrets of sources: up to date",
         "old keys removed: 1",
     ]
     odf.subscribe()
     assert odf.json("system", "rotate-key") == {
         "ok": True,
         "resumed": False,
-        "sealed": dict(zip(KINDS, (1, 1, 0, 0, 0), strict=True)),
+        "sealed": dict(zip(KINDS, (1, 1, 0, 0, 0, 0), strict=True)),
         "keysDropped": 1,
         "unopened": [],
     }
@@ -145,7 +153,7 @@ def test_portions_of_any_size(odf: Command, monkeypatch: pytest.MonkeyPatch, por
     monkeypatch.setenv("ODF_SEAL_PORTION_MAX", str(portion))
     for _ in range(3):
         odf.subscribe()
-    assert odf.json("system", "rotate-key")["sealed"] == dict(zip(KINDS, (1, 3, 0, 0, 0), strict=True))
+    assert odf.json("system", "rotate-key")["sealed"] == dict(zip(KINDS, (1, 3, 0, 0, 0, 0), strict=True))
 
 
 def test_a_copy_of_the_key_file_is_rotated_for_a_node_that_is_stopped(

@@ -98,7 +98,8 @@ def fetch_url(
             raise
         answer, unreachable = None, error.message
     if answer is not None and answer.status == 304 and not _is_asked_about(kept):
-        return NotModified(asked=asked, status=304)
+        shown = {name: hide_secrets(value, request.secrets) for name, value in asked.items()}
+        return NotModified(asked=shown, status=304)
     resumed = kept is not None and (answer is None or answer.status == 304)
     path, found = (kept.path, kept) if resumed and kept is not None else (into, answer)
     new_state = _state_of(found)
@@ -108,7 +109,7 @@ def fetch_url(
         source_state=new_state,
         event_time=url_event_time(step.event_time, new_state, now),
         polled=PolledContent(content=hash_of(path)),
-        asked=asked,
+        asked={name: hide_secrets(value, request.secrets) for name, value in asked.items()},
         status=None if answer is None else answer.status,
         resumed=resumed,
         unreachable=unreachable,
