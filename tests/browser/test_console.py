@@ -50,6 +50,7 @@ SCREENS = {
     "subscriptions": "/ann/cities/-/subscriptions",
     "dataset-jobs": "/ann/cities/-/jobs",
     "dataset-settings": "/ann/cities.hourly/-/settings",
+    "dataset-variables": "/ann/cities/-/variables",
     "jobs": "/-/jobs",
     "empty-home": "/?q=nothing-has-this-name",
     "empty-rows": "/ann/cities.hourly/-/rows",
