@@ -15,7 +15,7 @@ BASES = [ROOT, ROOT / "src", ROOT / "src/odfabric", *ROOT.glob("services/*/src")
 PATH = re.compile(r"`([\w.-]+(?:/[\w.-]+)+/?|[\w-]+\.(?:py|md))`")
 
 # Keys in an object store, names of datasets, what is made on first use.
-NOT_PATHS = ("odfabric/Flow", "system/audit", "refs/", "info/", "account/", ".odf/")
+NOT_PATHS = ("odfabric/Flow", "odfabric.dev/", "system/audit", "refs/", "info/", "account/", ".odf/")
 
 # Sections that nothing implements yet. It may only shrink.
 NOT_YET_MAX = 19
