@@ -106,7 +106,7 @@ class TimeFormat:
             return None
         seconds = _hour(found) * 3600 + int(found.get("minute", 0)) * 60 + int(found.get("second", 0))
         millis = int(found.get("fraction", "").ljust(3, "0")[:3])
-        offset_s = _offset_s(found.get("offset", "Z"))
+        offset_s = offset_seconds(found.get("offset", "Z"))
         return (day - EPOCH).days * MILLIS_PER_DAY + (seconds - offset_s) * MILLIS_PER_SECOND + millis
 
     def days(self, text: str) -> int | None:
@@ -126,6 +126,16 @@ RFC3339_DATE = TimeFormat(RFC3339, _DATE_PATTERN, ("year", "month", "day"))
 RFC3339_TIMESTAMP = TimeFormat(
     RFC3339, _TIMESTAMP_PATTERN, ("year", "month", "day", "hour", "minute", "second", "fraction", "offset")
 )
+
+
+def rfc3339_groups() -> str:
+    """The pattern of RFC 3339 timestamps for engines of regular expressions that know `\\A` and `\\z`, with named groups.
+
+    `clock`, `fraction` and `offset` may be empty; the day may be one that does not exist.
+    """
+    day = _DATE_PATTERN.replace("(", "(?:").replace("(?:?:", "(?:")
+    clock = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"
+    return rf"\A(?P<day>{day})(?:[Tt ](?P<clock>{clock})(?:\.(?P<fraction>[0-9]{{1,9}}))? ?(?P<offset>[Zz]|{OFFSET_PATTERN})?)?\z"
 
 
 def date_format(text: str | None, *, option: str = "dateFormat") -> TimeFormat:
@@ -248,7 +258,8 @@ def _is_half_true(found: dict[str, str]) -> bool:
     return (int(found["hour"]) >= _NOON) == (found["half"].lower() == "pm")
 
 
-def _offset_s(text: str) -> int:
+def offset_seconds(text: str) -> int:
+    """An offset such as `Z`, `+02` and `-03:30` in seconds."""
     if text in "Zz":
         return 0
     digits = text[1:].replace(":", "").ljust(4, "0")

@@ -38,7 +38,7 @@ from odfabric_engine_spark.merge.counted_changes import row_changes
 from odfabric_engine_spark.merge.strategies import merge_rows
 from odfabric_engine_spark.preprocess import EVENT_TIME, Prepared, prepare, reserved_names
 from odfabric_engine_spark.read.dataset_columns import DatasetColumns
-from odfabric_engine_spark.read.input_rows import CELL, InputRows, column, stopped_by
+from odfabric_engine_spark.read.input_rows import InputRows, column, stopped_by
 from odfabric_engine_spark.read.reader import InputFile, read_input
 from odfabric_engine_spark.read.rejected_rows import RejectedRows
 from odfabric_engine_spark.read.set_apart import set_apart
@@ -140,12 +140,7 @@ class _Work:
             known = (self.prepared.explain() if self.prepared.explain is not None else None) or known
         return known or error
 
-    def _explained_by_reader(self) -> OdfError | None:
-        return self.read.explain() if self.read is not None and self.read.explain is not None else None
-
     def _of_kind(self, kind: str, details: list[int]) -> OdfError | None:
-        if kind == CELL:
-            return self._explained_by_reader()
         if self.prepared is None:
             return None
         if kind == EVENT_TIME and self.read is not None:

@@ -24,7 +24,6 @@ from pyspark.sql import functions as F
 
 from odfabric.errors import InvalidData, OdfError, Place
 from odfabric.formats.slice_schema import TIMESTAMP_TYPE
-from odfabric.formats.time_formats import RFC3339_TIMESTAMP
 from odfabric.model.engine import RenamedColumn
 from odfabric.model.metadata import TransformSql
 from odfabric.model.source import MergeStrategy, MergeStrategyChangelogStream, MergeStrategyUpsertStream
@@ -233,7 +232,7 @@ def _event_time_by_default(rows: InputRows, vocabulary: DatasetVocabulary) -> In
     if types.is_integer(item.type) and item.type.bit_width >= _EVENT_TIME_BITS_MIN:
         time = F.when(value.between(_SECONDS_MIN, _SECONDS_MAX), F.timestamp_seconds(value))
     elif types.is_string(item.type):
-        time = spark_timestamp(RFC3339_TIMESTAMP, value)
+        time = spark_timestamp(value)
     else:
         return rows
     stop = raised(EVENT_TIME, F.col(ROW)).cast("timestamp")

@@ -28,8 +28,8 @@ from odfabric.model.offsets import OffsetRange
 from odfabric.model.operation import OperationType
 from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric_engine_spark.call import EngineCall
-from odfabric_engine_spark.read.input_rows import column
 from odfabric_engine_spark.read.null_counts import NullCounts
+from odfabric_engine_spark.read.one_select import quoted, selected
 from odfabric_engine_spark.result_rows import batches_of
 
 _OFFSET_MAX = (1 << 63) - 1
@@ -75,7 +75,7 @@ def write_slice(
 
     `bytes_estimate` only chooses the first way to try. Raises InvalidData for nulls in required columns, IncompatibleSchema.
     """
-    rows = frame.select(*(column(name) for name in shape.given), *_hidden(frame, shape))
+    rows = selected(frame, [quoted(name) for name in (*shape.given, *_hidden(frame, shape))])
     small = bytes_estimate <= call.settings.collected_bytes_max
     batches = batches_of(
         call,
@@ -126,9 +126,10 @@ def write_batches(
     return WrittenSlice(OffsetRange(shape.next_offset, end) if writer.rows else None, event_times.instant, operations)
 
 
-def _hidden(frame: DataFrame, shape: SliceShape) -> list[Column]:
+def _hidden(frame: DataFrame, shape: SliceShape) -> list[str]:
     """Columns that only the order needs."""
-    return [column(name) for name in frame.columns if name not in shape.schema.names]
+    known = set(shape.schema.names)
+    return [name for name in frame.columns if name not in known]
 
 
 def _in_one_partition(rows: DataFrame, order: Sequence[Column], bytes_estimate: int) -> DataFrame:

@@ -1,7 +1,7 @@
 """Reading CSV.
 
-Owns headers, nulls, and the way from bytes to typed columns: cells are cut out in this process (`csv_cells`), staged as texts,
-and cast on Spark. Spark's own CSV reader is not used because it replaces malformed characters, drops blank rows, mixes up
+Owns headers, nulls, and the way from bytes to typed columns: cells are cut out in this process (`csv_cells`), made values
+(`text_values`) and staged for Spark. Spark's own CSV reader is not used because it replaces malformed characters, drops blank rows, mixes up
 line ends and cannot read doubled and escaped quotes in one file, all without an error. Invariant: a cell is one exact value,
 null, or the error that names line, column and field.
 
@@ -14,15 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
 from itertools import islice
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 
-from odfabric.errors import InvalidData, OdfError, Place
+from odfabric.errors import InvalidData, Place
 from odfabric.formats.csv_grammar import Cell
 from odfabric.model.intake import FieldContract
 from odfabric_engine_spark.call import EngineCall
@@ -32,14 +30,13 @@ from odfabric_engine_spark.read.csv_options import CsvOptions
 from odfabric_engine_spark.read.dataset_columns import DECLARE_HINT, DatasetColumns
 from odfabric_engine_spark.read.encodings import Utf8File
 from odfabric_engine_spark.read.infer import infer_text_type
-from odfabric_engine_spark.read.input_rows import CELL, ROW, InputRows, check_names, column, raised, shown
+from odfabric_engine_spark.read.input_rows import InputRows, check_names, shown
 from odfabric_engine_spark.read.null_counts import NULLS_HINT, NullCounts, unexpected_nulls
 from odfabric_engine_spark.read.staging import Staged, StagingWriter
-from odfabric_engine_spark.read.text_values import bad, or_stop, type_word, typed
+from odfabric_engine_spark.read.text_values import check_text_type, type_word, typed
 from odfabric_engine_spark.read.undeclared_fields import UndeclaredFields
 from odfabric_engine_spark.read.value_hints import value_hint
 from odfabric_engine_spark.read.wrong_rows import WrongRow
-from odfabric_engine_spark.spark_types import spark_type
 
 
 @dataclass(slots=True)
@@ -91,10 +88,13 @@ class CsvReader:
         sampled = self.call.settings.infer_rows if self.contract is FieldContract.EVOLVE else 0
         self._undeclared = UndeclaredFields(names, sampled=sampled)
         nulls = NullCounts(target)
-        staged = self._staged(target, nulls)
+        staged, flaws = self._staged(target, nulls, limit=1)
+        # The message about nulls says how many there are in all rows.
         nulls.refuse(self._place_of_cell)
+        for row, index in flaws:
+            raise self._misfit(row, index, self._cells_of(row), target)
         return InputRows(
-            frame=self._typed(staged.frame, target),
+            frame=staged.frame,
             schema=target,
             declared=self.schema is not None,
             bytes=staged.bytes,
@@ -102,12 +102,16 @@ class CsvReader:
             undeclared=self._undeclared.listed(),
             found=self._needed(),
             locate=self._locate,
-            explain=lambda: self._explain(staged.frame, target),
         )
 
-    def _staged(self, target: pa.Schema, nulls: NullCounts) -> Staged:
-        """The texts of all rows; nulls where none may be are counted."""
-        writer = StagingWriter(self.call, pa.schema([pa.field(name, pa.string()) for name in self._names]), "csv")
+    def _staged(self, target: pa.Schema, nulls: NullCounts, *, limit: int) -> tuple[Staged, list[tuple[int, int]]]:
+        """The values of all rows, and the first rows with a cell that is none, each with the first such column.
+
+        Nulls where none may be are such cells, and are counted. Raises IncompatibleSchema for types without a form as text.
+        """
+        for item in target:
+            check_text_type(item.type, path=item.name)
+        writer, flaws = StagingWriter(self.call, target, "csv"), list[tuple[int, int]]()
         for part in self._parts:
             part.first_row = writer.rows
             for batch in part.cells.batches(part.width):
@@ -116,8 +120,14 @@ class CsvReader:
                 ordered = [self._nulls(text, column_of) for text, column_of in zip(texts, target, strict=True)]
                 nulls.add(ordered, writer.rows)
                 self._count_left_out(part, batch)
-                writer.write(ordered)
-        return writer.finish()
+                columns = [
+                    typed(text, item.type, self.options.formats) for text, item in zip(ordered, target, strict=True)
+                ]
+                if len(flaws) < limit:
+                    found = _flawed(ordered, columns, target)[: limit - len(flaws)]
+                    flaws += [(writer.rows + row, index) for row, index in found]
+                writer.write(columns)
+        return writer.finish(), flaws
 
     def _count_left_out(self, part: _Part, batch: pa.RecordBatch) -> None:
         for index in part.left_out:
@@ -213,32 +223,6 @@ class CsvReader:
         meaningless = pc.is_in(texts, value_set=pa.array(["", self.options.null]))
         return pc.if_else(meaningless, pa.scalar(None, pa.string()), texts)
 
-    def _values(self, target: pa.Schema) -> list[Column]:
-        return [typed(column(item.name), item.type, self.options.formats, path=item.name) for item in target]
-
-    def _typed(self, texts: DataFrame, target: pa.Schema) -> DataFrame:
-        columns = []
-        for index, (item, value) in enumerate(zip(target, self._values(target), strict=True)):
-            stop = raised(CELL, F.col(ROW), F.lit(index)).cast(spark_type(item.type, item.name))
-            exact = value if pa.types.is_string(item.type) else or_stop(column(item.name), value, stop)
-            columns.append(exact.alias(item.name))
-        return texts.select(*columns, ROW)
-
-    def _explain(self, texts: DataFrame, target: pa.Schema) -> OdfError | None:
-        found = self._flawed(texts, target, limit=1)
-        return None if not found else self._misfit(found[0][0], found[0][1], self._cells_of(found[0][0]), target)
-
-    def _flawed(self, texts: DataFrame, target: pa.Schema, *, limit: int) -> list[tuple[int, int]]:
-        """The first rows with a cell that is not of its column's type, or empty where it must not be, each with the first such column."""
-        flaws = [
-            bad(column(item.name), value) | (F.lit(not item.nullable) & column(item.name).isNull())
-            for item, value in zip(target, self._values(target), strict=True)
-        ]
-        which = F.array(*(F.when(flaw, F.lit(index)) for index, flaw in enumerate(flaws)))
-        wrong = texts.where(reduce(lambda one, other: one | other, flaws))
-        found = wrong.select(ROW, F.array_min(which).alias("index")).orderBy(ROW).limit(limit).collect()
-        return [(row, index) for row, index in found]
-
     def _misfit(self, row: int, index: int, found: _FoundRow, target: pa.Schema) -> InvalidData:
         text, item = found.row[index].text, target.field(index)
         if text in ("", self.options.null) and not item.nullable:
@@ -275,8 +259,8 @@ class CsvReader:
         if names is None or target is None:
             return []
         self._names = names
-        staged = self._staged(target, NullCounts(target))
-        wanted = iter(self._flawed(staged.frame, target, limit=limit))
+        _, flaws = self._staged(target, NullCounts(target), limit=limit)
+        wanted = iter(flaws)
         row, index = next(wanted, (None, 0))
         found: list[WrongRow] = []
         for part in self._parts:
@@ -330,6 +314,20 @@ class _FoundRow:
     def place(self, index: int) -> Place:
         cell = self.row[index]
         return Place(file=self.file, line=cell.line, column=cell.column, field=self.names[index])
+
+
+def _flawed(texts: Sequence[pa.Array], values: Sequence[pa.Array], target: pa.Schema) -> list[tuple[int, int]]:
+    """Rows of a batch with a text that is no value, or with a null that must not be, each with the first such column."""
+    found: dict[int, int] = {}
+    for index, (text, value, item) in enumerate(zip(texts, values, target, strict=True)):
+        if value.null_count == (text.null_count if item.nullable else 0):
+            continue
+        flaws = pc.is_null(value)
+        if item.nullable:
+            flaws = pc.and_(flaws, pc.is_valid(text))
+        for row in np.flatnonzero(flaws.to_numpy(zero_copy_only=False)):
+            found.setdefault(int(row), index)
+    return sorted(found.items())
 
 
 def _repeated(place: Place) -> InvalidData:

@@ -9,11 +9,10 @@ other types still leave out row groups.
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
-from odfabric_engine_spark.read.input_rows import column
+from odfabric_engine_spark.read.one_select import quoted, selected
 
 
 def with_exact_filters(frame: DataFrame) -> DataFrame:
@@ -21,14 +20,14 @@ def with_exact_filters(frame: DataFrame) -> DataFrame:
     fields = frame.schema.fields
     if not any(_is_float(field) for field in fields):
         return frame
-    return frame.select(*map(_hidden, fields))
+    return selected(frame, [_hidden(field) for field in fields])
 
 
 def _is_float(field: T.StructField) -> bool:
     return isinstance(field.dataType, T.FloatType | T.DoubleType)
 
 
-def _hidden(field: T.StructField) -> Column:
-    value = column(field.name)
+def _hidden(field: T.StructField) -> str:
+    value = quoted(field.name)
     # Where the value is NaN it is taken instead of itself, so nothing changes.
-    return F.nanvl(value, value).alias(field.name) if _is_float(field) else value
+    return f"nanvl({value}, {value}) AS {value}" if _is_float(field) else value

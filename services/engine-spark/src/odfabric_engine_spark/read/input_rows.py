@@ -29,9 +29,6 @@ RAISED = "ODF|"
 
 _STOPPED = re.compile(re.escape(RAISED) + r"([a-z-]+)((?:\|\d+)*)")
 
-CELL = "cell"
-"""Kind of the message by which a reader's own expression stops a job at a value; `explain` says which."""
-
 _SHOWN_CHARACTERS_MAX = 60
 
 Locate: TypeAlias = Callable[[int], Place]
