@@ -106,42 +106,33 @@ KeepRejected: TypeAlias = Callable[[RejectedFile, JobRun], DatasetAlias]
 """Commits rejected rows; gives the dataset that has them."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestPorts:
+    """What an ingest works with. An `index` makes it faster, no more. `keep_rejected` is needed by sources that keep rejected rows."""
+
+    repository: Repository
+    engine: Engine
+    exchange: Exchange
+    objects: ObjectStore
+    index: StateIndex | None = None
+    keep_rejected: KeepRejected | None = None
+
+
 def plan_ingest(
-    dataset: DatasetId,
-    base: Head,
-    given: IngestInput,
-    *,
-    run: JobRun,
-    repository: Repository,
-    engine: Engine,
-    exchange: Exchange,
-    objects: ObjectStore,
-    index: StateIndex | None = None,
-    keep_rejected: KeepRejected | None = None,
+    dataset: DatasetId, base: Head, given: IngestInput, *, run: JobRun, ports: IngestPorts
 ) -> PlannedIngest:
-    """The blocks that take `given` in on top of `base`. An `index` makes it faster, no more. `keep_rejected` is needed by sources that keep
-    rejected rows.
+    """The blocks that take `given` in on top of `base`.
 
     Raises InvalidData, InvalidQuery, IncompatibleSchema, InvalidBlock for what the user did; Corrupt, Determinate.
     """
-    state = repository.state(dataset, base.hash)
+    state = ports.repository.state(dataset, base.hash)
     system_time = run.system_time(state)
     # One folder a base: an attempt that was abandoned for a new head may have left files behind.
     folder = given.folder / base.hash.short
     folder.mkdir(exist_ok=True)
 
     def take_in(given: IngestInput, schema: DataSchema | None) -> IngestedFiles:
-        return ingest_files(
-            state,
-            given,
-            system_time=system_time,
-            progress=run.report,
-            repository=repository,
-            engine=engine,
-            exchange=exchange,
-            index=index,
-            data_schema=schema,
-        )
+        return ingest_files(state, given, system_time=system_time, progress=run.report, ports=ports, data_schema=schema)
 
     made = take_in(replace(given, folder=folder), None)
     grown = _grown(state, made.result.found, given, system_time)
@@ -150,10 +141,10 @@ def plan_ingest(
         made = take_in(replace(given, folder=folder / "grown", read=grown.read), current_schema(grown.state))
     result, data = made.result, None
     if result.offsets is not None:
-        data = store_slice(dataset, made.path, result.offsets, objects=objects, rules=made.rules(grown.state))
+        data = store_slice(dataset, made.path, result.offsets, objects=ports.objects, rules=made.rules(grown.state))
     rejected = None
-    if result.rejected and keep_rejected is not None:
-        kept_in = keep_rejected(_rejected_file(dataset, made, given), run)
+    if result.rejected and ports.keep_rejected is not None:
+        kept_in = ports.keep_rejected(_rejected_file(dataset, made, given), run)
         rejected = RejectedRows(rows=result.rejected, dataset=str(kept_in))
     events = plan_add_data(
         grown.state,
@@ -238,10 +229,7 @@ def ingest_files(
     *,
     system_time: Instant,
     progress: ProgressListener,
-    repository: Repository,
-    engine: Engine,
-    exchange: Exchange,
-    index: StateIndex | None = None,
+    ports: IngestPorts,
     data_schema: DataSchema | None = None,
 ) -> IngestedFiles:
     """Have the engine take files in on top of `state`, in their folder; nothing is stored or planned. Raises as `plan_ingest`.
@@ -253,15 +241,21 @@ def ingest_files(
     history: tuple[SliceFile, ...] = ()
     if not isinstance(given.merge, MergeStrategyAppend) and state.last_offset is not None:
         history = history_of_merge(
-            state.dataset_id, state, given.merge, given.folder, repository=repository, index=index, exchange=exchange
+            state.dataset_id,
+            state,
+            given.merge,
+            given.folder,
+            repository=ports.repository,
+            index=ports.index,
+            exchange=ports.exchange,
         )
     rules = intake_rules(given.read)
-    request = _engine_request(state, given, given.folder, system_time, rules, history=history, exchange=exchange)
+    request = _engine_request(state, given, given.folder, system_time, rules, history=history, exchange=ports.exchange)
     if data_schema is not None:
         request = replace(request, data_schema=data_schema)
-    result = engine.ingest(request, progress=progress)
+    result = ports.engine.ingest(request, progress=progress)
     given.intake.under(rules).check(result.changes, given.merge, name=given.names[0])
-    return IngestedFiles(exchange.root / request.new_data_path, system_time, result)
+    return IngestedFiles(ports.exchange.root / request.new_data_path, system_time, result)
 
 
 def _engine_request(

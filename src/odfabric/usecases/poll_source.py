@@ -44,7 +44,7 @@ from odfabric.ports.savepoints import Savepoints
 from odfabric.ports.state_index import StateIndex
 from odfabric.usecases.commit import Commits, Committed, PlannedCommit
 from odfabric.usecases.commit_result import CommitResult, joined, result_of
-from odfabric.usecases.ingest import IngestInput, KeepRejected, plan_ingest, plan_source_state
+from odfabric.usecases.ingest import IngestInput, IngestPorts, KeepRejected, plan_ingest, plan_source_state
 from odfabric.usecases.job_run import JobRun
 from odfabric.usecases.polling.fetch_folder import FolderPoll, look_at_folder
 from odfabric.usecases.polling.fetch_url import fetch_file, fetch_url, keep_body, rounded
@@ -249,12 +249,14 @@ class _Poll:
                 base,
                 given,
                 run=run,
-                repository=ports.repository,
-                engine=ports.engine,
-                exchange=ports.exchange,
-                objects=ports.objects,
-                index=ports.index,
-                keep_rejected=ports.keep_rejected,
+                ports=IngestPorts(
+                    repository=ports.repository,
+                    engine=ports.engine,
+                    exchange=ports.exchange,
+                    objects=ports.objects,
+                    index=ports.index,
+                    keep_rejected=ports.keep_rejected,
+                ),
             ).commit
 
         if poll is not None:

@@ -35,7 +35,7 @@ from odfabric.ports.engine import Engine
 from odfabric.ports.exchange import Exchange
 from odfabric.ports.object_store import ObjectStore
 from odfabric.usecases.commit import Commits, PlannedCommit
-from odfabric.usecases.ingest import IngestInput, RejectedFile, plan_ingest
+from odfabric.usecases.ingest import IngestInput, IngestPorts, RejectedFile, plan_ingest
 from odfabric.usecases.job_run import JobRun
 from odfabric.usecases.repository import Repository
 
@@ -115,10 +115,9 @@ class Quarantine:
             base,
             given,
             run=run,
-            repository=self.repository,
-            engine=self.engine,
-            exchange=self.exchange,
-            objects=self.objects,
+            ports=IngestPorts(
+                repository=self.repository, engine=self.engine, exchange=self.exchange, objects=self.objects
+            ),
         ).commit
 
     def _dataset(self, of: CatalogEntry) -> CatalogEntry:

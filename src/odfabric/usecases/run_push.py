@@ -36,7 +36,7 @@ from odfabric.ports.object_store import ObjectStore
 from odfabric.ports.state_index import StateIndex
 from odfabric.usecases.commit import Commits, PlannedCommit
 from odfabric.usecases.commit_result import CommitResult, result_of_block, result_of_ingest
-from odfabric.usecases.ingest import IngestInput, KeepRejected, PlannedIngest, plan_ingest
+from odfabric.usecases.ingest import IngestInput, IngestPorts, KeepRejected, PlannedIngest, plan_ingest
 from odfabric.usecases.job_actor import actor_of
 from odfabric.usecases.job_run import JobRun
 from odfabric.usecases.repository import Repository
@@ -59,6 +59,18 @@ class PushPorts:
     index: StateIndex | None = None
     intake: IntakeLimits = UNLIMITED
     keep_rejected: KeepRejected | None = None
+
+    @property
+    def ingest(self) -> IngestPorts:
+        """Those of taking a body in."""
+        return IngestPorts(
+            repository=self.repository,
+            engine=self.engine,
+            exchange=self.exchange,
+            objects=self.objects,
+            index=self.index,
+            keep_rejected=self.keep_rejected,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,12 +263,7 @@ def _commit(pushes: Sequence[AcceptedPush], run: JobRun, ports: PushPorts) -> Co
                 base,
                 given,
                 run=run,
-                repository=ports.repository,
-                engine=ports.engine,
-                exchange=ports.exchange,
-                objects=ports.objects,
-                index=ports.index,
-                keep_rejected=ports.keep_rejected,
+                ports=ports.ingest,
             )
             made.append(planned)
             return planned.commit

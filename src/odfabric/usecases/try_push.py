@@ -60,7 +60,7 @@ from odfabric.ports.clock import Clock, Entropy
 from odfabric.ports.engine import Engine
 from odfabric.ports.jobs import Jobs
 from odfabric.ports.state_index import StateIndex
-from odfabric.usecases.ingest import IngestInput, ingest_files
+from odfabric.usecases.ingest import IngestInput, IngestPorts, ingest_files
 from odfabric.usecases.job_actor import account_of, by_member
 from odfabric.usecases.job_run import JobRun
 from odfabric.usecases.judge_file import LISTED_MAX, FilePorts, broken_value, progress_of, take_upload
@@ -198,10 +198,13 @@ def _taken_in(
         given,
         system_time=now,
         progress=run.report,
-        repository=ports.repository,
-        engine=ports.engine,
-        exchange=ports.files.exchange,
-        index=ports.index,
+        ports=IngestPorts(
+            repository=ports.repository,
+            engine=ports.engine,
+            exchange=ports.files.exchange,
+            objects=ports.files.objects,
+            index=ports.index,
+        ),
     )
     data: DataSlice | None = None
     operations: dict[int, int] = {}
