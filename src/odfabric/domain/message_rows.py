@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections.abc import Iterator
 
 from odfabric.errors import InvalidData, InvalidManifest, Place
 from odfabric.model.identity import DatasetId
@@ -50,36 +51,34 @@ def message_line(payload: bytes, *, topic: str, client_id: str) -> bytes | None:
     )
 
 
-def check_message_reader(read: ReadStep) -> None:
-    """Raises InvalidManifest unless the read step takes one JSON document a line."""
+def refused_messages(step: FetchStepMqtt, read: ReadStep) -> Iterator[tuple[str, str, str]]:
+    """What can never work in a source of messages: field, problem, and what to write instead."""
     if not isinstance(read, ReadStepNdJson | ReadStepNdGeoJson):
-        raise InvalidManifest(
-            "messages are read as one JSON document a line",
-            place=Place(field="read.kind"),
-            hint="write kind: NdJson (or NdGeoJson)",
-        )
-
-
-def check_topics(step: FetchStepMqtt) -> None:
-    """Raises InvalidManifest unless there are topic filters, all of which brokers take: MQTT 3.1.1, section 4.7."""
+        yield "read.kind", "messages are read as one JSON document a line", "write kind: NdJson (or NdGeoJson)"
+    if not step.host:
+        yield "fetch.host", "no host is named", "write the name of the broker's host"
     if not step.topics:
-        raise InvalidManifest("no topic is named", place=Place(field="fetch.topics"), hint="write - path: sensors/#")
-    for topic in step.topics:
-        _check_topic(topic.path)
+        yield "fetch.topics", "no topic is named", "write - path: sensors/#"
+    for number, topic in enumerate(step.topics):
+        problem = _topic_problem(topic.path)
+        if problem is not None:
+            shown = f"topic {topic.path[:200]!r} {problem}"
+            yield f"fetch.topics[{number}].path", shown, "for example sensors/+/temperature or sensors/#"
 
 
-def _check_topic(topic: str) -> None:
+def check_messages(step: FetchStepMqtt, read: ReadStep) -> None:
+    """Raises InvalidManifest for the first of `refused_messages`."""
+    for field, problem, hint in refused_messages(step, read):
+        raise InvalidManifest(problem, place=Place(field=field), hint=hint)
+
+
+def _topic_problem(topic: str) -> str | None:
+    """Why no broker takes a topic filter: MQTT 3.1.1, section 4.7."""
     levels = topic.split("/")
-    problem = None
     if not topic or "\0" in topic or len(topic.encode("utf-8", "surrogatepass")) > _TOPIC_BYTES_MAX:
-        problem = "is empty, too long or holds a NUL"
-    elif "#" in topic and (topic.count("#") > 1 or levels[-1] != "#"):
-        problem = "has a # that is not its last level"
-    elif any("+" in level and level != "+" for level in levels):
-        problem = "has a + that is not a whole level"
-    if problem:
-        raise InvalidManifest(
-            f"topic {topic[:200]!r} {problem}",
-            place=Place(field="fetch.topics"),
-            hint="for example sensors/+/temperature or sensors/#",
-        )
+        return "is empty, too long or holds a NUL"
+    if "#" in topic and (topic.count("#") > 1 or levels[-1] != "#"):
+        return "has a # that is not its last level"
+    if any("+" in level and level != "+" for level in levels):
+        return "has a + that is not a whole level"
+    return None

@@ -23,6 +23,7 @@ from odfabric.adapters.memory.exchange import MemoryExchange
 from odfabric.adapters.memory.flows import MemoryFlows, MemoryRoles
 from odfabric.adapters.memory.identity_providers import MemoryIdentityProvider, MemoryIdentityProviders
 from odfabric.adapters.memory.jobs import MemoryJobs
+from odfabric.adapters.memory.messages import MemoryMessageSource
 from odfabric.adapters.memory.object_store import MemoryObjectStore
 from odfabric.adapters.memory.passwords import QuickPasswords
 from odfabric.adapters.memory.polling_files import MemoryPollingFiles
@@ -68,6 +69,7 @@ class MemoryNode:
     http: MemoryHttpSource = field(init=False)
     remotes: MemoryRemoteDatasets = field(init=False)
     files: MemoryPollingFiles = field(init=False)
+    messages: MemoryMessageSource = field(init=False)
     engine: MemoryEngine = field(init=False)
     state_index: MemoryStateIndex = field(init=False)
     store: MemoryStore = field(init=False)
@@ -82,6 +84,7 @@ class MemoryNode:
         self.webhooks = MemoryWebhookSender()
         self.http = MemoryHttpSource()
         self.remotes = MemoryRemoteDatasets()
+        self.messages = MemoryMessageSource()
         exchange = MemoryExchange(self.folder / "exchange")
         self.engine = MemoryEngine(exchange.root)
         self.state_index = MemoryStateIndex(self.objects)
@@ -125,6 +128,7 @@ class MemoryNode:
                 files=self.files,
                 files_of_user=lambda _: self.files,
                 preparation=ArchivePreparation(ArchiveLimits()),
+                messages=self.messages,
                 savepoints=MemorySavepoints(self.folder / "polled"),
             ),
             remotes=self.remotes,

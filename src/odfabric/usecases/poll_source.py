@@ -33,11 +33,19 @@ from odfabric.model.commit import CatalogEntry, Head
 from odfabric.model.engine import EngineProgress
 from odfabric.model.identity import DatasetId
 from odfabric.model.metadata import SetPollingSource
-from odfabric.model.source import CompressionFormat, FetchStepFilesGlob, FetchStepUrl, PrepStep, PrepStepDecompress
+from odfabric.model.source import (
+    CompressionFormat,
+    FetchStepFilesGlob,
+    FetchStepMqtt,
+    FetchStepUrl,
+    PrepStep,
+    PrepStepDecompress,
+)
 from odfabric.ports.clock import Clock
 from odfabric.ports.egress import HttpSource
 from odfabric.ports.engine import Engine
 from odfabric.ports.exchange import Exchange
+from odfabric.ports.messages import MessageSource
 from odfabric.ports.object_store import ObjectStore
 from odfabric.ports.polling_files import PollingFiles, SourcePreparation
 from odfabric.ports.savepoints import Savepoints
@@ -52,6 +60,7 @@ from odfabric.usecases.polling.fetched import Fetched, NotModified
 from odfabric.usecases.polling.known_files import KnownFiles
 from odfabric.usecases.polling.poll_report import UNCACHEABLE_HINT, Outcome, PollReport
 from odfabric.usecases.repository import Repository
+from odfabric.usecases.sources.message_pull import MessagePull
 
 RACES_MAX = 10
 """How often a pull begins again because another one has committed meanwhile."""
@@ -69,6 +78,7 @@ class PollingPorts:
     files: PollingFiles
     files_of_user: Callable[[Path], PollingFiles]
     preparation: SourcePreparation
+    messages: MessageSource
     savepoints: Savepoints
     known_files: KnownFiles = field(default_factory=KnownFiles)
 
@@ -102,6 +112,7 @@ class PollWishes:
     """
 
     files_max: int
+    messages_max: int
     fetch_uncacheable: bool = False
     fetch_again: bool = False
     folder_of_user: Path | None = None
@@ -128,6 +139,8 @@ def poll_source(entry: CatalogEntry, *, run: JobRun, ports: PollPorts, wishes: P
         return Polled(None, None)
     if isinstance(source.fetch, FetchStepFilesGlob):
         return poll.folder(source, source.fetch)
+    if isinstance(source.fetch, FetchStepMqtt):
+        return poll.messages(source, source.fetch)
     for _ in range(RACES_MAX):
         with suppress(HeadMoved):
             return poll.one()
@@ -202,6 +215,24 @@ class _Poll:
                 result = result if committed is None else joined(result, result_of(committed))
         outcome = Outcome.NOT_MODIFIED if not read else Outcome.NOTHING_NEW if result is None else Outcome.TAKEN
         return Polled(result, PollReport(source=step.path, outcome=outcome, passed=poll.passed, hint=_hint(poll)))
+
+    def messages(self, source: SetPollingSource, step: FetchStepMqtt) -> Polled:
+        """Messages that wait with a broker, one commit a batch; each batch is acknowledged once it is committed."""
+        ports, result, done = self.ports, None, 0
+        pull = MessagePull(source, step, ports.sources.messages, self.wishes.messages_max, ports.lookup(self.dataset))
+        while pull.goes_on:
+            head, state = ports.repository.current(self.dataset)
+            if polling_source(state) != source:
+                break  # it was replaced meanwhile: the next pull reads by the new one
+            with suppress(HeadMoved), ports.exchange.session() as folder, pull.next(state, folder) as fetched:
+                if fetched is None:
+                    break
+                committed = self._take(source, fetched, head, folder, done=done)
+                pull.taken()
+                result = result if committed is None else joined(result, result_of(committed))
+                done += 1
+        outcome = Outcome.NOT_MODIFIED if not done else Outcome.NOTHING_NEW if result is None else Outcome.TAKEN
+        return Polled(result, PollReport(source=f"mqtt://{step.host}:{step.port}", outcome=outcome))
 
     def _fetch(self, source: SetPollingSource, state: ChainState, folder: Path) -> Fetched | NotModified:
         sources, now, last = self.ports.sources, self.ports.clock.now(), state.source_state

@@ -9,6 +9,7 @@ from odfabric.adapters.http.fetch import HttpFetch
 from odfabric.adapters.local_fs.archives import ArchiveLimits, ArchivePreparation
 from odfabric.adapters.local_fs.poll_folder import PollFolder
 from odfabric.adapters.local_fs.savepoints import FolderSavepoints
+from odfabric.adapters.mqtt.messages import MqttLimits, PahoMessageSource
 from odfabric.domain.runnable_sources import PermittedSources
 from odfabric.ports.savepoints import Savepoints
 from odfabric.settings import Settings
@@ -20,7 +21,7 @@ from odfabric.wiring.node_ports import NodePorts
 
 def permitted_sources(settings: Settings) -> PermittedSources:
     """The kinds of sources that the operator permits."""
-    return PermittedSources()
+    return PermittedSources(mqtt=True)
 
 
 def variable_verbs(ports: NodePorts, settings: Settings, *, access: Access) -> VariableVerbs:
@@ -62,6 +63,18 @@ def polling_ports(settings: Settings, egress: Egress, savepoints: Savepoints) ->
             start=folder,
             files_max=settings.poll_files_max,
             entries_max=settings.poll_entries_max,
+        ),
+        messages=PahoMessageSource(
+            egress.connections(settings.mqtt_ports),
+            MqttLimits(
+                connect_s_max=settings.egress_connect_s_max,
+                idle_s=settings.mqtt_idle_s,
+                batch_s_max=settings.mqtt_batch_s_max,
+                batch_bytes_max=settings.mqtt_batch_bytes_max,
+                keepalive_s=settings.mqtt_keepalive_s,
+                tls_ports=settings.mqtt_tls_ports,
+            ),
+            egress.ssl_context,
         ),
         preparation=ArchivePreparation(
             ArchiveLimits(

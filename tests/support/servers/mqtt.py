@@ -45,7 +45,9 @@ class MqttBroker:
     def publish(self, topic: str, payload: bytes, *, qos: int = 1, retain: bool = False) -> None:
         """Returns when the broker has it."""
         auth = None if self.login is None else {"username": self.login[0], "password": self.login[1]}
-        paho.mqtt.publish.single(topic, payload, qos=qos, retain=retain, hostname="127.0.0.1", port=self.port, auth=auth)
+        paho.mqtt.publish.single(
+            topic, payload, qos=qos, retain=retain, hostname="127.0.0.1", port=self.port, auth=auth
+        )
 
 
 @contextmanager

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from odfabric.domain.message_rows import check_topics, message_line
+from odfabric.domain.message_rows import check_messages, message_line
 from odfabric.errors import Determinate, InvalidData
-from odfabric.model.source import FetchStepMqtt, MqttQos
+from odfabric.model.source import FetchStepMqtt, MqttQos, ReadStepNdJson
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class MemoryMessageSource:
         self, step: FetchStepMqtt, *, client_id: str, ingested_before: bool, messages_max: int, into: Path
     ) -> Iterator[_MemoryBatch]:
         """See the port."""
-        check_topics(step)
+        check_messages(step, ReadStepNdJson())
         resumed = client_id in self._sessions
         session = self._sessions.setdefault(client_id, _Session())
         session.topics = {topic.path: min(1, (topic.qos or MqttQos.AT_MOST_ONCE).value) for topic in step.topics}
@@ -80,7 +80,9 @@ class MemoryMessageSource:
 class _MemoryBatch:
     """A MessageBatch."""
 
-    def __init__(self, broker: MemoryMessageSource, session: _Session, taken: list[MemoryMessage], *, more: bool) -> None:
+    def __init__(
+        self, broker: MemoryMessageSource, session: _Session, taken: list[MemoryMessage], *, more: bool
+    ) -> None:
         self._broker = broker
         self._session = session
         self._taken = taken

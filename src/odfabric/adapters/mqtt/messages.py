@@ -24,9 +24,9 @@ from paho.mqtt.client import Client, MQTTMessage, MQTTv311
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode
 from paho.mqtt.reasoncodes import ReasonCode
 
-from odfabric.domain.message_rows import check_topics, message_line
+from odfabric.domain.message_rows import check_messages, message_line
 from odfabric.errors import AccessDenied, Determinate, InvalidData, InvalidManifest, LimitExceeded, OdfError, Place
-from odfabric.model.source import FetchStepMqtt, MqttQos
+from odfabric.model.source import FetchStepMqtt, MqttQos, ReadStepNdJson
 from odfabric.ports.egress import TcpConnections
 
 _EXACTLY_ONCE = 2
@@ -61,7 +61,7 @@ class PahoMessageSource:
         self, step: FetchStepMqtt, *, client_id: str, ingested_before: bool, messages_max: int, into: Path
     ) -> Iterator[_Batch]:
         """See the port."""
-        check_topics(step)
+        check_messages(step, ReadStepNdJson())
         client = _GuardedClient(self._connections, self._limits, client_id=client_id)
         if step.username is not None:
             client.username_pw_set(step.username, step.password)
@@ -122,6 +122,16 @@ class _GuardedClient(Client):
 
     def _create_socket_connection(self) -> socket.socket:
         return self._connections.connect(self._host, self._port, seconds_max=self.connect_timeout)
+
+    def _ssl_wrap_socket(self, tcp_sock: socket.socket) -> ssl.SSLSocket:
+        # paho's own leaves the socket open when the handshake fails.
+        if self._ssl_context is None:
+            raise ValueError("TLS without a context")
+        try:
+            tcp_sock.settimeout(self.connect_timeout)
+            return self._ssl_context.wrap_socket(tcp_sock, server_hostname=self._host)
+        finally:
+            tcp_sock.close()  # of a wrapped socket only the empty shell is left
 
     def _sock_recv(self, bufsize: int) -> bytes:
         # A packet of a quarter of a gigabyte may be announced in five bytes, and would be gathered in memory.
@@ -315,7 +325,9 @@ class _Session:
         self._resumed = flags.session_present
         self._answer = answer
 
-    def _on_subscribe(self, _client: Client, _data: Any, _mid: int, granted: list[ReasonCode], _properties: Any) -> None:
+    def _on_subscribe(
+        self, _client: Client, _data: Any, _mid: int, granted: list[ReasonCode], _properties: Any
+    ) -> None:
         self._granted = granted
 
     def _on_message(self, _client: Client, _data: Any, message: MQTTMessage) -> None:

@@ -1,0 +1,36 @@
+"""Settings of sources that are polled otherwise than by HTTP and from folders: the part of the one table that is about them.
+
+Owns names, defaults and descriptions; `odfabric.settings` has the rest of the table and is the place to read it from.
+"""
+
+from __future__ import annotations
+
+from pydantic import Field
+from pydantic_settings import BaseSettings
+
+MIB = 1024 * 1024
+
+
+class SourceSettings(BaseSettings):
+    """What polling sources of other protocols may do."""
+
+    mqtt_ports: tuple[int, ...] = Field((1883, 8883), description="Ports of public MQTT brokers that sources may reach")
+    mqtt_tls_ports: tuple[int, ...] = Field((8883,), description="Ports on which MQTT brokers speak TLS")
+    mqtt_messages_max: int = Field(
+        10_000, ge=1, description="Messages of an MQTT source that one pull takes; the rest waits with the broker"
+    )
+    mqtt_idle_s: float = Field(
+        1.0, gt=0, description="Pause between messages of an MQTT broker after which what has arrived is committed"
+    )
+    mqtt_batch_s_max: float = Field(
+        60.0, gt=0, description="Longest wait for messages of an MQTT broker before what has arrived is committed"
+    )
+    mqtt_batch_bytes_max: int = Field(
+        64 * MIB, ge=1, description="Payloads of MQTT that one commit takes, and so the largest message"
+    )
+    mqtt_keepalive_s: int = Field(
+        1200,
+        ge=1,
+        le=65_535,
+        description="Keep-alive that an MQTT broker is asked for; a commit has half as much again",
+    )
