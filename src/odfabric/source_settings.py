@@ -34,3 +34,8 @@ class SourceSettings(BaseSettings):
         le=65_535,
         description="Keep-alive that an MQTT broker is asked for; a commit has half as much again",
     )
+    fetch_ftp: bool = Field(
+        False,
+        description="Whether sources may fetch `ftp://` and `ftps://` URLs; FTP sends user and password in the clear",
+    )
+    ftp_ports: tuple[int, ...] = Field((21, 990), description="Ports of public FTP servers that sources may reach")

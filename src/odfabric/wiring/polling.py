@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from odfabric.adapters.ftp.fetch import FtpFetch, FtpLimits
 from odfabric.adapters.http.egress import Egress
 from odfabric.adapters.http.fetch import HttpFetch
 from odfabric.adapters.local_fs.archives import ArchiveLimits, ArchivePreparation
@@ -11,17 +12,21 @@ from odfabric.adapters.local_fs.poll_folder import PollFolder
 from odfabric.adapters.local_fs.savepoints import FolderSavepoints
 from odfabric.adapters.mqtt.messages import MqttLimits, PahoMessageSource
 from odfabric.domain.runnable_sources import PermittedSources
+from odfabric.ports.egress import HttpSource
 from odfabric.ports.savepoints import Savepoints
 from odfabric.settings import Settings
 from odfabric.usecases.access import Access
 from odfabric.usecases.dataset_variables import VariableVerbs
 from odfabric.usecases.poll_source import PollingPorts
 from odfabric.wiring.node_ports import NodePorts
+from odfabric.wiring.url_sources import SourcesByScheme
 
 
 def permitted_sources(settings: Settings) -> PermittedSources:
     """The kinds of sources that the operator permits."""
-    return PermittedSources(mqtt=True)
+    usual = PermittedSources()
+    schemes = usual.schemes | {"ftp", "ftps"} if settings.fetch_ftp else usual.schemes
+    return PermittedSources(schemes=schemes, mqtt=True)
 
 
 def variable_verbs(ports: NodePorts, settings: Settings, *, access: Access) -> VariableVerbs:
@@ -53,7 +58,7 @@ def folder_savepoints(settings: Settings) -> FolderSavepoints:
 def polling_ports(settings: Settings, egress: Egress, savepoints: Savepoints) -> PollingPorts:
     """The ports of polling, over the guarded client and the poll folder."""
     return PollingPorts(
-        http=HttpFetch(egress, source_bytes_max=settings.source_bytes_max),
+        http=_url_sources(settings, egress),
         files=PollFolder(
             settings.poll_folder, files_max=settings.poll_files_max, entries_max=settings.poll_entries_max
         ),
@@ -86,3 +91,19 @@ def polling_ports(settings: Settings, egress: Egress, savepoints: Savepoints) ->
         ),
         savepoints=savepoints,
     )
+
+
+def _url_sources(settings: Settings, egress: Egress) -> HttpSource:
+    over_http = HttpFetch(egress, source_bytes_max=settings.source_bytes_max)
+    if not settings.fetch_ftp:
+        return SourcesByScheme(over_http, {})
+    limits = FtpLimits(
+        connect_s_max=settings.egress_connect_s_max,
+        answer_s_max=settings.egress_answer_s_max,
+        total_s_max=settings.egress_total_s_max,
+        bytes_per_s_min=settings.egress_bytes_per_s_min,
+        rate_window_s=settings.egress_rate_window_s,
+        source_bytes_max=settings.source_bytes_max,
+    )
+    over_ftp = FtpFetch(egress.connections(settings.ftp_ports), limits, egress.ssl_context)
+    return SourcesByScheme(over_http, {"ftp": over_ftp, "ftps": over_ftp})

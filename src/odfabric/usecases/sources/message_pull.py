@@ -20,6 +20,7 @@ from odfabric.errors import OdfError
 from odfabric.model.metadata import SetPollingSource
 from odfabric.model.source import FetchStepMqtt
 from odfabric.ports.messages import MessageBatch, MessageSource
+from odfabric.usecases.polling.fetch_url import hash_of
 from odfabric.usecases.polling.fetched import Fetched
 
 FILE_NAME = "messages"
@@ -77,7 +78,7 @@ def _fetched(batch: MessageBatch, folder: Path) -> Fetched:
         name=FILE_NAME,
         source_state=None,
         event_time=None,
-        polled=PolledContent(),
+        polled=PolledContent(content=hash_of(folder / FILE_NAME)),
         remaining=int(batch.more),
     )
 
