@@ -1,4 +1,4 @@
-"""Settings of sources that are polled otherwise than by HTTP and from folders: the part of the one table that is about them.
+"""Settings of how data comes in otherwise than by a push or a poll over HTTP: other protocols, and uploads in chunks.
 
 Owns names, defaults and descriptions; `odfabric.settings` has the rest of the table and is the place to read it from.
 """
@@ -9,10 +9,11 @@ from pydantic import Field
 from pydantic_settings import BaseSettings
 
 MIB = 1024 * 1024
+GIB = 1024 * MIB
 
 
 class SourceSettings(BaseSettings):
-    """What polling sources of other protocols may do."""
+    """What sources of other protocols and uploads in chunks may do."""
 
     mqtt_ports: tuple[int, ...] = Field((1883, 8883), description="Ports of public MQTT brokers that sources may reach")
     mqtt_tls_ports: tuple[int, ...] = Field((8883,), description="Ports on which MQTT brokers speak TLS")
@@ -39,3 +40,5 @@ class SourceSettings(BaseSettings):
         description="Whether sources may fetch `ftp://` and `ftps://` URLs; FTP sends user and password in the clear",
     )
     ftp_ports: tuple[int, ...] = Field((21, 990), description="Ports of public FTP servers that sources may reach")
+    upload_bytes_max: int = Field(64 * GIB, ge=1, description="Largest file that is uploaded in chunks")
+    upload_chunk_bytes_max: int = Field(64 * MIB, ge=1, description="Largest chunk of such an upload")
