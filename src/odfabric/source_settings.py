@@ -42,3 +42,18 @@ class SourceSettings(BaseSettings):
     ftp_ports: tuple[int, ...] = Field((21, 990), description="Ports of public FTP servers that sources may reach")
     upload_bytes_max: int = Field(64 * GIB, ge=1, description="Largest file that is uploaded in chunks")
     upload_chunk_bytes_max: int = Field(64 * MIB, ge=1, description="Largest chunk of such an upload")
+    prepare_programs: tuple[str, ...] = Field(
+        (),
+        description='Programs that Pipe steps of sources may run, by absolute path, such as `["/usr/bin/jq"]`; none by default',
+    )
+    prepare_s_max: float = Field(
+        600.0, gt=0, description="Longest run of such a program, by the clock and of a processor"
+    )
+    prepare_memory_bytes_max: int = Field(
+        2 * GIB, ge=1, description="Memory of such a program; its output is bounded by `unpacked_bytes_max`"
+    )
+    prepare_unconfined: bool = Field(
+        False,
+        description="Run such programs also where the kernel can shut them in neither from files nor from the network; then their arguments, "
+        "which owners of datasets choose, may name every file of the node",
+    )

@@ -27,6 +27,7 @@ from odfabric.adapters.memory.messages import MemoryMessageSource
 from odfabric.adapters.memory.object_store import MemoryObjectStore
 from odfabric.adapters.memory.passwords import QuickPasswords
 from odfabric.adapters.memory.polling_files import MemoryPollingFiles
+from odfabric.adapters.memory.programs import MemoryPrograms
 from odfabric.adapters.memory.rate_limits import MemoryRateLimits
 from odfabric.adapters.memory.removed_datasets import MemoryRemovedDatasets
 from odfabric.adapters.memory.saved_queries import MemorySavedQueries
@@ -70,6 +71,7 @@ class MemoryNode:
     remotes: MemoryRemoteDatasets = field(init=False)
     files: MemoryPollingFiles = field(init=False)
     messages: MemoryMessageSource = field(init=False)
+    programs: MemoryPrograms = field(init=False)
     engine: MemoryEngine = field(init=False)
     state_index: MemoryStateIndex = field(init=False)
     store: MemoryStore = field(init=False)
@@ -85,6 +87,7 @@ class MemoryNode:
         self.http = MemoryHttpSource()
         self.remotes = MemoryRemoteDatasets()
         self.messages = MemoryMessageSource()
+        self.programs = MemoryPrograms()
         exchange = MemoryExchange(self.folder / "exchange")
         self.engine = MemoryEngine(exchange.root)
         self.state_index = MemoryStateIndex(self.objects)
@@ -129,6 +132,7 @@ class MemoryNode:
                 files_of_user=lambda _: self.files,
                 preparation=ArchivePreparation(ArchiveLimits()),
                 messages=self.messages,
+                programs=self.programs,
                 savepoints=MemorySavepoints(self.folder / "polled"),
             ),
             remotes=self.remotes,

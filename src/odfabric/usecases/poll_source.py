@@ -40,6 +40,7 @@ from odfabric.model.source import (
     FetchStepUrl,
     PrepStep,
     PrepStepDecompress,
+    PrepStepPipe,
 )
 from odfabric.ports.clock import Clock
 from odfabric.ports.egress import HttpSource
@@ -48,6 +49,7 @@ from odfabric.ports.exchange import Exchange
 from odfabric.ports.messages import MessageSource
 from odfabric.ports.object_store import ObjectStore
 from odfabric.ports.polling_files import PollingFiles, SourcePreparation
+from odfabric.ports.programs import PreparePrograms
 from odfabric.ports.savepoints import Savepoints
 from odfabric.ports.state_index import StateIndex
 from odfabric.usecases.commit import Commits, Committed, PlannedCommit
@@ -78,6 +80,7 @@ class PollingPorts:
     files: PollingFiles
     files_of_user: Callable[[Path], PollingFiles]
     preparation: SourcePreparation
+    programs: PreparePrograms
     messages: MessageSource
     savepoints: Savepoints
     known_files: KnownFiles = field(default_factory=KnownFiles)
@@ -271,7 +274,7 @@ class _Poll:
         """Prepare and ingest one file on top of `head`; None if it brought nothing new. Raises HeadMoved."""
         ports, run = self.ports, self.run
         run.report(EngineProgress(stage=f"ingest {fetched.name}", done=done, total=done + 1 + fetched.remaining))
-        prepared = _prepare(source.prepare or (), fetched, folder, preparation=ports.sources.preparation)
+        prepared = _prepare(source.prepare or (), fetched, folder, sources=ports.sources)
         given = replace(_ingest_input(source, fetched, prepared, folder), intake=ports.intake)
 
         def build(base: Head) -> PlannedCommit | None:
@@ -389,13 +392,13 @@ def _ingest_input(source: SetPollingSource, fetched: Fetched, prepared: Path, fo
     )
 
 
-def _prepare(steps: tuple[PrepStep, ...], fetched: Fetched, folder: Path, *, preparation: SourcePreparation) -> Path:
+def _prepare(steps: tuple[PrepStep, ...], fetched: Fetched, folder: Path, *, sources: PollingPorts) -> Path:
     """Run the steps one after the other; the result lies in `folder`, where the engine may read it."""
     path = fetched.path
     for number, step in enumerate(steps):
         into = folder / f"prepared-{number}"
         try:
-            _prepare_step(step, number, path, into, preparation=preparation)
+            _prepare_step(step, number, path, into, sources=sources)
         except (InvalidData, LimitExceeded) as refused:
             # The user knows the file by the name that the source gives it, not by that of the step's input.
             refused.place = replace(refused.place, file=fetched.name)
@@ -403,20 +406,22 @@ def _prepare(steps: tuple[PrepStep, ...], fetched: Fetched, folder: Path, *, pre
         path = into
     if path is fetched.path and not path.is_relative_to(folder):
         into = folder / "fetched"
-        preparation.copy(path, into)
+        sources.preparation.copy(path, into)
         path = into
     return path
 
 
-def _prepare_step(step: PrepStep, number: int, path: Path, into: Path, *, preparation: SourcePreparation) -> None:
+def _prepare_step(step: PrepStep, number: int, path: Path, into: Path, *, sources: PollingPorts) -> None:
     match step:
         case PrepStepDecompress(format=CompressionFormat.GZIP):
-            preparation.decompress_gzip(path, into)
+            sources.preparation.decompress_gzip(path, into)
         case PrepStepDecompress(format=CompressionFormat.ZIP, sub_path=sub_path):
-            preparation.decompress_zip(path, into, sub_path=sub_path)
+            sources.preparation.decompress_zip(path, into, sub_path=sub_path)
+        case PrepStepPipe(command=command):
+            try:
+                sources.programs.run(command, path, into)
+            except (InvalidData, InvalidManifest) as refused:
+                refused.place = replace(refused.place, field=f"prepare[{number}].command")
+                raise
         case _:
-            raise InvalidManifest(
-                "this node does not run commands to prepare data",
-                place=Place(field=f"prepare[{number}].kind"),
-                hint="use Decompress, or preprocess with SQL",
-            )
+            raise InvalidManifest("this node does not know this step", place=Place(field=f"prepare[{number}].kind"))

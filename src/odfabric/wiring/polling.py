@@ -11,6 +11,7 @@ from odfabric.adapters.local_fs.archives import ArchiveLimits, ArchivePreparatio
 from odfabric.adapters.local_fs.poll_folder import PollFolder
 from odfabric.adapters.local_fs.savepoints import FolderSavepoints
 from odfabric.adapters.mqtt.messages import MqttLimits, PahoMessageSource
+from odfabric.adapters.programs.confined import ConfinedPrograms, ProgramLimits, program_names
 from odfabric.domain.runnable_sources import PermittedSources
 from odfabric.ports.egress import HttpSource
 from odfabric.ports.savepoints import Savepoints
@@ -26,7 +27,8 @@ def permitted_sources(settings: Settings) -> PermittedSources:
     """The kinds of sources that the operator permits."""
     usual = PermittedSources()
     schemes = usual.schemes | {"ftp", "ftps"} if settings.fetch_ftp else usual.schemes
-    return PermittedSources(schemes=schemes, mqtt=True)
+    programs = frozenset(program_names(settings.prepare_programs))
+    return PermittedSources(schemes=schemes, mqtt=True, programs=programs)
 
 
 def variable_verbs(ports: NodePorts, settings: Settings, *, access: Access) -> VariableVerbs:
@@ -80,6 +82,15 @@ def polling_ports(settings: Settings, egress: Egress, savepoints: Savepoints) ->
                 tls_ports=settings.mqtt_tls_ports,
             ),
             egress.ssl_context,
+        ),
+        programs=ConfinedPrograms(
+            settings.prepare_programs,
+            ProgramLimits(
+                total_s_max=settings.prepare_s_max,
+                memory_bytes_max=settings.prepare_memory_bytes_max,
+                output_bytes_max=settings.unpacked_bytes_max,
+                unconfined=settings.prepare_unconfined,
+            ),
         ),
         preparation=ArchivePreparation(
             ArchiveLimits(

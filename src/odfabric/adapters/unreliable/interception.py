@@ -33,6 +33,7 @@ from odfabric.ports.messages import MessageBatch, MessageSource
 from odfabric.ports.object_store import ObjectStore
 from odfabric.ports.outbox import Outbox
 from odfabric.ports.polling_files import PollingFiles, SourcePreparation
+from odfabric.ports.programs import PreparePrograms
 from odfabric.ports.removed_datasets import RemovedDatasets
 from odfabric.ports.roles import Roles
 from odfabric.ports.saved_queries import SavedQueries
@@ -256,6 +257,7 @@ POLLING_FILES = PortCalls(reads={"glob": "source.glob", "file": "source.file"})
 PREPARATION = PortCalls(
     reads={"decompress_gzip": "source.decompress", "decompress_zip": "source.decompress", "copy": "source.copy"}
 )
+PROGRAMS = PortCalls(reads={"run": "source.pipe"})
 SAVEPOINTS = PortCalls(reads={"keep": "savepoint.keep", "find": "savepoint.find", "drop": "savepoint.drop"})
 # No crash point: nothing of ours changes, and a message that a dead process has not acknowledged comes again.
 MESSAGE_BATCH = PortCalls(reads={"acknowledge": "source.acknowledge"})
@@ -397,6 +399,10 @@ class Interceptor(ABC):
     def preparation(self, port: SourcePreparation) -> SourcePreparation:
         """Unpacking."""
         return self.wrap(port, PREPARATION)
+
+    def programs(self, port: PreparePrograms) -> PreparePrograms:
+        """Programs that prepare data."""
+        return self.wrap(port, PROGRAMS)
 
     def savepoints(self, port: Savepoints) -> Savepoints:
         """Bodies of failed pulls; nothing depends on them, so no process is killed there."""
