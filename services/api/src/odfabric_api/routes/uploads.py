@@ -25,7 +25,7 @@ from odfabric_api.capacity import Capacity
 from odfabric_api.jobs_answer import accepted, answer_when_done
 from odfabric_api.json_answer import JsonAnswer
 from odfabric_api.json_body import JsonModel, json_body, read_json
-from odfabric_api.preconditions import IF_MATCH, header_parameters, if_match_of, instant_of, wait_s_of
+from odfabric_api.preconditions import IF_MATCH, flag_of, header_parameters, if_match_of, instant_of, wait_s_of
 from odfabric_api.schemas import Accepted, PushResult, UploadView, answers
 from odfabric_api.streamed_body import chunks_that_arrive
 
@@ -64,6 +64,7 @@ _FINISH: dict[str, Any] = {
         {
             "odf-event-time": "Event time of rows that have none, RFC 3339",
             "Idempotency-Key": "1 to 255 characters; a repeated push with the same key and file is the same push",
+            "odf-allow-shrink": "`true` confirms that a Snapshot loses most of its rows",
             "Prefer": "`respond-async`: 202 at once; `wait=N`: 202 after N seconds",
         },
         IF_MATCH,
@@ -151,6 +152,7 @@ async def ingest_upload(request: Request, entry: PushableDataset, caller: Caller
         event_time=None if event_time is None else instant_of("odf-event-time", event_time),
         idempotency_key=request.headers.get("idempotency-key"),
         if_match=if_match_of(request),
+        allow_shrink=flag_of(request, "odf-allow-shrink"),
     )
     wait_s = wait_s_of(request, wait_s_max=node.settings.push_wait_s_max)
     with capacity.pushes.taking_one():
