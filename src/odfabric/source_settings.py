@@ -57,3 +57,20 @@ class SourceSettings(BaseSettings):
         description="Run such programs also where the kernel can shut them in neither from files nor from the network; then their arguments, "
         "which owners of datasets choose, may name every file of the node",
     )
+    container_engine: str | None = Field(
+        None,
+        pattern="^/",
+        description="Command of the OCI engine that runs Container sources, by absolute path, such as `/usr/bin/podman`; unset = refused",
+    )
+    container_images: tuple[str, ...] = Field(
+        (), description='Images that Container sources may run, with `*` for any characters, such as `["ghcr.io/me/*"]`'
+    )
+    container_network: str = Field(
+        "none",
+        pattern="^[A-Za-z0-9][A-Za-z0-9_.-]*$",
+        description="Network that such containers join; any other than `none` passes by the rules of `egress_allow`",
+    )
+    container_s_max: float = Field(3600.0, gt=0, description="Longest run of such a container")
+    container_memory_bytes_max: int = Field(
+        2 * GIB, ge=1, description="Memory of such a container; what it prints is bounded by `source_bytes_max`"
+    )

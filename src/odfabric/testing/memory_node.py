@@ -12,6 +12,7 @@ from odfabric.adapters.memory.audit import MemoryAuditLog
 from odfabric.adapters.memory.catalog import MemoryCatalog, MemorySearchDocuments
 from odfabric.adapters.memory.chains import MemoryChains
 from odfabric.adapters.memory.clock import SeededEntropy, SettableClock
+from odfabric.adapters.memory.containers import MemoryContainers
 from odfabric.adapters.memory.credentials import MemoryDeviceAuthorisations, MemoryInvitations, MemoryTokens
 from odfabric.adapters.memory.cursors import MemoryCursors
 from odfabric.adapters.memory.dataset_keys import MemoryDatasetKeys
@@ -72,6 +73,7 @@ class MemoryNode:
     files: MemoryPollingFiles = field(init=False)
     messages: MemoryMessageSource = field(init=False)
     programs: MemoryPrograms = field(init=False)
+    containers: MemoryContainers = field(init=False)
     engine: MemoryEngine = field(init=False)
     state_index: MemoryStateIndex = field(init=False)
     store: MemoryStore = field(init=False)
@@ -88,6 +90,7 @@ class MemoryNode:
         self.remotes = MemoryRemoteDatasets()
         self.messages = MemoryMessageSource()
         self.programs = MemoryPrograms()
+        self.containers = MemoryContainers()
         exchange = MemoryExchange(self.folder / "exchange")
         self.engine = MemoryEngine(exchange.root)
         self.state_index = MemoryStateIndex(self.objects)
@@ -133,6 +136,7 @@ class MemoryNode:
                 preparation=ArchivePreparation(ArchiveLimits()),
                 messages=self.messages,
                 programs=self.programs,
+                containers=self.containers,
                 savepoints=MemorySavepoints(self.folder / "polled"),
             ),
             remotes=self.remotes,

@@ -35,6 +35,7 @@ from odfabric.model.identity import DatasetId
 from odfabric.model.metadata import SetPollingSource
 from odfabric.model.source import (
     CompressionFormat,
+    FetchStepContainer,
     FetchStepFilesGlob,
     FetchStepMqtt,
     FetchStepUrl,
@@ -43,6 +44,7 @@ from odfabric.model.source import (
     PrepStepPipe,
 )
 from odfabric.ports.clock import Clock
+from odfabric.ports.containers import ContainerSource
 from odfabric.ports.egress import HttpSource
 from odfabric.ports.engine import Engine
 from odfabric.ports.exchange import Exchange
@@ -62,6 +64,7 @@ from odfabric.usecases.polling.fetched import Fetched, NotModified
 from odfabric.usecases.polling.known_files import KnownFiles
 from odfabric.usecases.polling.poll_report import UNCACHEABLE_HINT, Outcome, PollReport
 from odfabric.usecases.repository import Repository
+from odfabric.usecases.sources.container_fetch import fetch_container
 from odfabric.usecases.sources.message_pull import MessagePull
 
 RACES_MAX = 10
@@ -82,6 +85,7 @@ class PollingPorts:
     preparation: SourcePreparation
     programs: PreparePrograms
     messages: MessageSource
+    containers: ContainerSource | None
     savepoints: Savepoints
     known_files: KnownFiles = field(default_factory=KnownFiles)
 
@@ -127,6 +131,8 @@ class Polled:
 
     result: CommitResult | None
     report: PollReport | None
+    more: bool = False
+    """Whether the source has said that there is more."""
 
 
 def poll_source(entry: CatalogEntry, *, run: JobRun, ports: PollPorts, wishes: PollWishes) -> Polled:
@@ -144,10 +150,16 @@ def poll_source(entry: CatalogEntry, *, run: JobRun, ports: PollPorts, wishes: P
         return poll.folder(source, source.fetch)
     if isinstance(source.fetch, FetchStepMqtt):
         return poll.messages(source, source.fetch)
-    for _ in range(RACES_MAX):
-        with suppress(HeadMoved):
-            return poll.one()
-    raise Determinate("other pulls of this dataset commit all the time", hint="it is tried again")
+    polled = poll.one_at_last()
+    for _ in range(wishes.files_max):
+        if not polled.more:
+            return polled
+        following = poll.one_at_last()
+        if following.result is None:
+            return replace(polled, more=False)
+        result = joined(polled.result, following.result)
+        polled = replace(following, result=result)
+    raise LimitExceeded("the source has more than one pull takes", limit="poll_files_max", maximum=wishes.files_max)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +175,13 @@ class _Poll:
     def files(self) -> PollingFiles:
         sources, folder = self.ports.sources, self.wishes.folder_of_user
         return sources.files if folder is None else sources.files_of_user(folder)
+
+    def one_at_last(self) -> Polled:
+        """The same as `one`, again while others commit. Raises Determinate if they never stop."""
+        for _ in range(RACES_MAX):
+            with suppress(HeadMoved):
+                return self.one()
+        raise Determinate("other pulls of this dataset commit all the time", hint="it is tried again")
 
     def one(self) -> Polled:
         """A source that has one file at a time. Raises HeadMoved if somebody else has committed: the chain as it is then decides."""
@@ -184,7 +203,7 @@ class _Poll:
                 committed = self._take(source, fetched, head, folder, done=0)
         self._forget_body(source)
         outcome = Outcome.NOTHING_NEW if committed is None else Outcome.TAKEN
-        return Polled(_result(committed), _report(source, outcome, fetched))
+        return Polled(_result(committed), _report(source, outcome, fetched), more=fetched.remaining > 0)
 
     def folder(self, source: SetPollingSource, step: FetchStepFilesGlob) -> Polled:
         """All files of a folder that are to be read now, one commit each."""
@@ -253,6 +272,10 @@ class _Poll:
                     lookup=self.ports.lookup(self.dataset),
                     now=now,
                     again=self.wishes.fetch_again,
+                )
+            case FetchStepContainer() as step if sources.containers is not None:
+                return fetch_container(
+                    step, last, folder, containers=sources.containers, lookup=self.ports.lookup(self.dataset)
                 )
             case other:
                 raise InvalidManifest(

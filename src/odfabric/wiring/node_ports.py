@@ -121,6 +121,7 @@ def intercepted(ports: NodePorts, interceptor: Interceptor) -> NodePorts:
             files=interceptor.polling_files(ports.sources.files),
             files_of_user=lambda folder: interceptor.polling_files(ports.sources.files_of_user(folder)),
             preparation=interceptor.preparation(ports.sources.preparation),
+            containers=interceptor.containers(ports.sources.containers),
             programs=interceptor.programs(ports.sources.programs),
             messages=interceptor.messages(ports.sources.messages),
             savepoints=interceptor.savepoints(ports.sources.savepoints),

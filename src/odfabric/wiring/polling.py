@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 
+from pathlib import Path
+
+from odfabric.adapters.container.engine import CliContainerSource, ContainerLimits
 from odfabric.adapters.ftp.fetch import FtpFetch, FtpLimits
 from odfabric.adapters.http.egress import Egress
 from odfabric.adapters.http.fetch import HttpFetch
@@ -28,7 +31,12 @@ def permitted_sources(settings: Settings) -> PermittedSources:
     usual = PermittedSources()
     schemes = usual.schemes | {"ftp", "ftps"} if settings.fetch_ftp else usual.schemes
     programs = frozenset(program_names(settings.prepare_programs))
-    return PermittedSources(schemes=schemes, mqtt=True, programs=programs)
+    return PermittedSources(
+        schemes=schemes,
+        mqtt=True,
+        container=settings.container_engine is not None and bool(settings.container_images),
+        programs=programs,
+    )
 
 
 def variable_verbs(ports: NodePorts, settings: Settings, *, access: Access) -> VariableVerbs:
@@ -83,6 +91,7 @@ def polling_ports(settings: Settings, egress: Egress, savepoints: Savepoints) ->
             ),
             egress.ssl_context,
         ),
+        containers=_containers(settings),
         programs=ConfinedPrograms(
             settings.prepare_programs,
             ProgramLimits(
@@ -102,6 +111,18 @@ def polling_ports(settings: Settings, egress: Egress, savepoints: Savepoints) ->
         ),
         savepoints=savepoints,
     )
+
+
+def _containers(settings: Settings) -> CliContainerSource | None:
+    if settings.container_engine is None:
+        return None
+    limits = ContainerLimits(
+        total_s_max=settings.container_s_max,
+        memory_bytes_max=settings.container_memory_bytes_max,
+        output_bytes_max=settings.source_bytes_max,
+        network=settings.container_network,
+    )
+    return CliContainerSource(Path(settings.container_engine), settings.container_images, limits)
 
 
 def _url_sources(settings: Settings, egress: Egress) -> HttpSource:

@@ -21,6 +21,7 @@ from odfabric.ports.audit import AuditLog
 from odfabric.ports.catalog import Catalog
 from odfabric.ports.chain_writer import ChainWriter
 from odfabric.ports.commit_intents import CommitIntents
+from odfabric.ports.containers import ContainerSource
 from odfabric.ports.credentials import DeviceAuthorisations, Invitations, Tokens
 from odfabric.ports.cursors import Cursors
 from odfabric.ports.dataset_keys import DatasetKeys
@@ -257,6 +258,7 @@ POLLING_FILES = PortCalls(reads={"glob": "source.glob", "file": "source.file"})
 PREPARATION = PortCalls(
     reads={"decompress_gzip": "source.decompress", "decompress_zip": "source.decompress", "copy": "source.copy"}
 )
+CONTAINERS = PortCalls(reads={"fetch": "source.fetch"})
 PROGRAMS = PortCalls(reads={"run": "source.pipe"})
 SAVEPOINTS = PortCalls(reads={"keep": "savepoint.keep", "find": "savepoint.find", "drop": "savepoint.drop"})
 # No crash point: nothing of ours changes, and a message that a dead process has not acknowledged comes again.
@@ -399,6 +401,10 @@ class Interceptor(ABC):
     def preparation(self, port: SourcePreparation) -> SourcePreparation:
         """Unpacking."""
         return self.wrap(port, PREPARATION)
+
+    def containers(self, port: ContainerSource | None) -> ContainerSource | None:
+        """Containers that fetch data, where there are any."""
+        return None if port is None else self.wrap(port, CONTAINERS)
 
     def programs(self, port: PreparePrograms) -> PreparePrograms:
         """Programs that prepare data."""
