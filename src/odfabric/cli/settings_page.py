@@ -14,7 +14,7 @@ from odfabric.source_settings import SourceSettings
 HEAD = """\
 # Settings
 
-Made from `src/odfabric/settings.py` and `source_settings.py` by `.odf/venv/bin/python -m odfabric.cli.settings_page > docs/settings.md`.
+Made from `src/odfabric/settings.py`, `ingest_settings.py` and `source_settings.py` by `.odf/venv/bin/python -m odfabric.cli.settings_page > docs/settings.md`.
 
 Each is an environment variable: `ODF_` and the name in capitals, such as `ODF_PUSH_WAIT_S_MAX=5`. Lists and maps are JSON.
 What a limit refuses names the limit in its error; those of the engine are on a page of their own, [engine-settings.md](engine-settings.md). Beside these, `ODF_LOG_LEVEL` (default INFO) says how much api and worker log.

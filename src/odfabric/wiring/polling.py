@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-
 from pathlib import Path
 
 from odfabric.adapters.container.engine import CliContainerSource, ContainerLimits
