@@ -43,7 +43,8 @@ def main(arguments: list[str]) -> int:
     lines = Path(options["--env-file"]).read_text().splitlines()
     given = dict(line.split("=", 1) for line in lines)
     environment = {name: value.replace(FOLDER, out) for name, value in given.items()}
-    entry = [options["--entrypoint"]] if "--entrypoint" in options else ["/bin/sh", str(script)]
+    text = script.read_text().replace(FOLDER, out)
+    entry = [options["--entrypoint"]] if "--entrypoint" in options else ["/bin/sh", "-c", text, image]
     process = subprocess.Popen([*entry, *command], env={"PATH": "/usr/bin:/bin", **environment}, start_new_session=True)
     (HERE / f"pid-{options['--name']}").write_text(str(process.pid))
     code = process.wait()

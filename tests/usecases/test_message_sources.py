@@ -134,6 +134,13 @@ def test_messages_need_a_reader_of_lines(memory: MemoryNode) -> None:
     assert caught.value.place.field.endswith("read.kind")
 
 
+def test_the_password_may_be_a_template(memory: MemoryNode) -> None:
+    named = "port: 1883\n      username: reader\n      password: \"${{ env.WORD || 'default' }}\""
+    entry = memory.add(SENSORS.replace("port: 1883", named))
+    pull(memory, entry)
+    assert (memory.messages.steps[-1].username, memory.messages.steps[-1].password) == ("reader", "default")
+
+
 def test_client_ids_are_what_every_broker_takes(memory: MemoryNode) -> None:
     entry = memory.add(SENSORS)
     name = mqtt_client_id(entry.id)

@@ -30,10 +30,11 @@ class _Session:
 
 
 class MemoryMessageSource:
-    """A MessageSource and its broker. `cut` makes the next acknowledgement fail."""
+    """A MessageSource and its broker. `cut` makes the next acknowledgement fail; `steps` are those that it was asked for."""
 
     def __init__(self) -> None:
         self.cut = False
+        self.steps: list[FetchStepMqtt] = []
         self._sessions: dict[str, _Session] = {}
         self._retained: dict[str, MemoryMessage] = {}
 
@@ -52,6 +53,7 @@ class MemoryMessageSource:
     ) -> Iterator[_MemoryBatch]:
         """See the port."""
         check_messages(step, ReadStepNdJson())
+        self.steps.append(step)
         resumed = client_id in self._sessions
         session = self._sessions.setdefault(client_id, _Session())
         session.topics = {topic.path: min(1, (topic.qos or MqttQos.AT_MOST_ONCE).value) for topic in step.topics}
