@@ -61,5 +61,5 @@ def test_the_guide_to_sensors_runs_as_written(checkout: Path, engine_cache: Path
         )
     assert ran.returncode == 0, ran.stdout[-2000:] + ran.stderr[-4000:]
     assert ran.stdout.count("up to date") == 2
-    assert "2 new rows" in ran.stdout
+    assert "2 rows added" in ran.stdout
     assert "harbour" in ran.stdout
