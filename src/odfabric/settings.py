@@ -15,6 +15,7 @@ from pydantic_settings import SettingsConfigDict, SettingsError
 
 from odfabric.errors import InvalidRequest, Place
 from odfabric.ingest_settings import IngestSettings
+from odfabric.source_settings import SourceSettings
 
 MIB = 1024 * 1024
 GIB = 1024 * MIB
@@ -53,7 +54,7 @@ class OidcProviderSettings(BaseModel):
     algorithms: Annotated[tuple[IdTokenAlgorithm, ...], Field(min_length=1)] = ("RS256", "PS256", "ES256", "Ed25519")
 
 
-class Settings(IngestSettings):
+class Settings(IngestSettings, SourceSettings):
     """Everything that can be set. Field descriptions are the documentation."""
 
     model_config = SettingsConfigDict(env_prefix="ODF_", extra="ignore", frozen=True)

@@ -10,7 +10,11 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCKS = sorted((ROOT / "locks").glob("*.lock"))
-NPM_LOCKS = ["services/api/web/package-lock.json", "tests/browser/package-lock.json"]
+NPM_LOCKS = [
+    "services/api/web/package-lock.json",
+    "tests/browser/package-lock.json",
+    "tests/support/servers/mqtt_broker/package-lock.json",
+]
 FUNCTION_LINES_MAX = 70
 FILE_LINES_MAX = 600
 

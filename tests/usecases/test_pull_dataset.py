@@ -276,3 +276,22 @@ def test_a_query_reads_the_datasets_that_it_mentions(memory: MemoryNode) -> None
         "alias": "local/readings",
         "blockHash": str(memory.node.head(root).hash),
     }
+
+
+def test_a_pipe_step_prepares_a_file_by_a_program(memory: MemoryNode) -> None:
+    memory.settings = memory.settings.model_copy(update={"prepare_programs": ("/usr/bin/spaced",)})
+    memory.restart()
+    piped = "\n    prepare: [{kind: Pipe, command: [spaced, x]}]\n    read:"
+    entry = memory.add(POLLED.replace("\n    read:", piped, 1))
+    memory.programs.by_name["spaced"] = lambda arguments, data: data.replace(arguments[0].encode(), b"{")
+    arrive(memory, "1.ndjson", row(1, "A").replace("{", "x"))
+    assert pull(memory, entry)["rows"] == 1
+
+    def broken(arguments: object, data: bytes) -> bytes:
+        raise ValueError("no such field")
+
+    memory.programs.by_name["spaced"] = broken
+    arrive(memory, "2.ndjson", row(2, "B"))
+    problem = failure(memory, PullRequest(dataset=entry.id, alias=entry.alias))
+    assert (problem["code"], problem["field"], problem["file"]) == ("invalid-data", "prepare[0].command", "2.ndjson")
+    assert "no such field" in str(problem["message"])

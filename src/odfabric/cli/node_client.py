@@ -23,6 +23,7 @@ from odfabric.cli.backend import (
     WebhookBackend,
     source_text,
 )
+from odfabric.cli.chunked_upload import is_large, push_in_chunks
 from odfabric.cli.cursor_backends import NodeCursors
 from odfabric.cli.node_connection import LOOK_EVERY_S_MAX, NodeConnection
 from odfabric.cli.people_backend import PeopleBackend
@@ -144,7 +145,7 @@ class NodeBackend:
         }
 
     def push(self, ref: str, push: PushFile) -> dict[str, object]:
-        """Push one file; wait for its job if the node does not answer at once."""
+        """Push one file, a large one in chunks; wait for its job if the node does not answer at once."""
         return self._pushed(ref, push, {})
 
     def try_push(self, ref: str, push: PushFile) -> dict[str, object]:
@@ -169,7 +170,10 @@ class NodeBackend:
             )
 
         try:
-            answer = self.connection.patiently(attempt, repeats=push.idempotency_key is not None)
+            if is_large(push) and not wishes:
+                answer = push_in_chunks(self.connection, self._path(ref), push)
+            else:
+                answer = self.connection.patiently(attempt, repeats=push.idempotency_key is not None)
             return dict(self._finished(answer))
         except JobFailed as failed:
             raise JobFailed(_with_file(failed.document, push.name)) from None

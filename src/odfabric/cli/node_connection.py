@@ -90,7 +90,7 @@ class NodeConnection:
         answer = self.ask(method, path, **arguments)
         if answer.is_success:
             return answer
-        raise JobFailed(self._problem(answer))
+        raise JobFailed(self.problem(answer))
 
     def ask(self, method: str, path: str, **arguments: object) -> httpx.Response:
         """Whatever a node that is not away answers. Raises Determinate or Indeterminate."""
@@ -112,7 +112,7 @@ class NodeConnection:
             raise (Determinate if sure else Indeterminate)(message, hint=hint)
         return answer
 
-    def _problem(self, answer: httpx.Response) -> dict[str, object]:
+    def problem(self, answer: httpx.Response) -> dict[str, object]:
         """What the node says is wrong, with what to do at a command line."""
         document, login = _document(answer), f"`odf login {self.origin}`"
         code, hint = document.get("code"), str(document.get("hint", ""))

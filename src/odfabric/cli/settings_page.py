@@ -9,11 +9,12 @@ import sys
 
 from odfabric.formats.settings_table import settings_table
 from odfabric.settings import Settings
+from odfabric.source_settings import SourceSettings
 
 HEAD = """\
 # Settings
 
-Made from `src/odfabric/settings.py` by `.odf/venv/bin/python -m odfabric.cli.settings_page > docs/settings.md`.
+Made from `src/odfabric/settings.py`, `ingest_settings.py` and `source_settings.py` by `.odf/venv/bin/python -m odfabric.cli.settings_page > docs/settings.md`.
 
 Each is an environment variable: `ODF_` and the name in capitals, such as `ODF_PUSH_WAIT_S_MAX=5`. Lists and maps are JSON.
 What a limit refuses names the limit in its error; those of the engine are on a page of their own, [engine-settings.md](engine-settings.md). Beside these, `ODF_LOG_LEVEL` (default INFO) says how much api and worker log.
@@ -23,7 +24,9 @@ What a limit refuses names the limit in its error; those of the engine are on a 
 
 def settings_page() -> str:
     """The page."""
-    fields = Settings.model_fields.items()
+    # The fields of a base class come first in the model; on the page places and the node itself do.
+    inherited = SourceSettings.model_fields.keys()
+    fields = sorted(Settings.model_fields.items(), key=lambda field: field[0] in inherited)
     return HEAD + settings_table((name, field.default, field.description or "") for name, field in fields)
 
 

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from odfabric.domain.message_rows import refused_messages
 from odfabric.domain.polling import PATTERN_CHARACTERS_MAX
 from odfabric.domain.source_templates import TEMPLATE_START
 from odfabric.errors import InvalidManifest, Place
@@ -63,7 +64,11 @@ class RefusedStep:
 
 def refused_sources(source: SetPollingSource, permitted: PermittedSources) -> list[RefusedStep]:
     """Everything about the fetch and prepare steps that this node never runs, in the order of the source."""
-    return [*_refused_fetch(source.fetch, permitted), *_refused_prepare(source, permitted)]
+    return [
+        *_refused_fetch(source.fetch, permitted),
+        *_refused_reader(source, permitted),
+        *_refused_prepare(source, permitted),
+    ]
 
 
 def _refused_fetch(fetch: FetchStep, permitted: PermittedSources) -> Iterator[RefusedStep]:
@@ -90,6 +95,12 @@ def _refused_fetch(fetch: FetchStep, permitted: PermittedSources) -> Iterator[Re
                 yield _not_permitted("Container")
         case FetchStepEthereumLogs():
             yield _not_permitted("EthereumLogs")
+
+
+def _refused_reader(source: SetPollingSource, permitted: PermittedSources) -> Iterator[RefusedStep]:
+    if isinstance(source.fetch, FetchStepMqtt) and permitted.mqtt:
+        for field, message, hint in refused_messages(source.fetch, source.read):
+            yield RefusedStep(field, message, hint)
 
 
 def _not_permitted(kind: str) -> RefusedStep:

@@ -1,12 +1,13 @@
 """Everything that leaves the node towards addresses that users choose: polling, webhooks, peers.
 
-One adapter implements all three behind one guard (security property S3). Raises InvalidRequest for URLs and headers that
+One adapter implements all of them behind one guard (security property S3). Raises InvalidRequest for URLs and headers that
 are refused by form, AccessDenied for places that the guard refuses (at the latest when connecting), both also after a redirect,
 Determinate if the request surely did not take effect (a failed GET never has one), Indeterminate otherwise.
 """
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,17 @@ class FetchedFile:
     etag: str | None
     last_modified: str | None
     size: int
+
+
+class TcpConnections(Protocol):
+    """Connections for protocols other than HTTP, to places that the guard has checked."""
+
+    def connect(self, host: str, port: int, *, seconds_max: float) -> socket.socket:
+        """A connected socket without a time limit, to an address that was checked in this call.
+
+        Raises InvalidRequest for what is no host, AccessDenied for a refused place, Determinate if the name has no address or the
+        connection fails or takes too long.
+        """
 
 
 class HttpSource(Protocol):

@@ -12,6 +12,7 @@ from odfabric.adapters.memory.audit import MemoryAuditLog
 from odfabric.adapters.memory.catalog import MemoryCatalog, MemorySearchDocuments
 from odfabric.adapters.memory.chains import MemoryChains
 from odfabric.adapters.memory.clock import SeededEntropy, SettableClock
+from odfabric.adapters.memory.containers import MemoryContainers
 from odfabric.adapters.memory.credentials import MemoryDeviceAuthorisations, MemoryInvitations, MemoryTokens
 from odfabric.adapters.memory.cursors import MemoryCursors
 from odfabric.adapters.memory.dataset_keys import MemoryDatasetKeys
@@ -23,9 +24,11 @@ from odfabric.adapters.memory.exchange import MemoryExchange
 from odfabric.adapters.memory.flows import MemoryFlows, MemoryRoles
 from odfabric.adapters.memory.identity_providers import MemoryIdentityProvider, MemoryIdentityProviders
 from odfabric.adapters.memory.jobs import MemoryJobs
+from odfabric.adapters.memory.messages import MemoryMessageSource
 from odfabric.adapters.memory.object_store import MemoryObjectStore
 from odfabric.adapters.memory.passwords import QuickPasswords
 from odfabric.adapters.memory.polling_files import MemoryPollingFiles
+from odfabric.adapters.memory.programs import MemoryPrograms
 from odfabric.adapters.memory.rate_limits import MemoryRateLimits
 from odfabric.adapters.memory.removed_datasets import MemoryRemovedDatasets
 from odfabric.adapters.memory.saved_queries import MemorySavedQueries
@@ -68,6 +71,9 @@ class MemoryNode:
     http: MemoryHttpSource = field(init=False)
     remotes: MemoryRemoteDatasets = field(init=False)
     files: MemoryPollingFiles = field(init=False)
+    messages: MemoryMessageSource = field(init=False)
+    programs: MemoryPrograms = field(init=False)
+    containers: MemoryContainers = field(init=False)
     engine: MemoryEngine = field(init=False)
     state_index: MemoryStateIndex = field(init=False)
     store: MemoryStore = field(init=False)
@@ -82,6 +88,9 @@ class MemoryNode:
         self.webhooks = MemoryWebhookSender()
         self.http = MemoryHttpSource()
         self.remotes = MemoryRemoteDatasets()
+        self.messages = MemoryMessageSource()
+        self.programs = MemoryPrograms()
+        self.containers = MemoryContainers()
         exchange = MemoryExchange(self.folder / "exchange")
         self.engine = MemoryEngine(exchange.root)
         self.state_index = MemoryStateIndex(self.objects)
@@ -125,6 +134,9 @@ class MemoryNode:
                 files=self.files,
                 files_of_user=lambda _: self.files,
                 preparation=ArchivePreparation(ArchiveLimits()),
+                messages=self.messages,
+                programs=self.programs,
+                containers=self.containers,
                 savepoints=MemorySavepoints(self.folder / "polled"),
             ),
             remotes=self.remotes,

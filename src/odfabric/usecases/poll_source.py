@@ -33,13 +33,25 @@ from odfabric.model.commit import CatalogEntry, Head
 from odfabric.model.engine import EngineProgress
 from odfabric.model.identity import DatasetId
 from odfabric.model.metadata import SetPollingSource
-from odfabric.model.source import CompressionFormat, FetchStepFilesGlob, FetchStepUrl, PrepStep, PrepStepDecompress
+from odfabric.model.source import (
+    CompressionFormat,
+    FetchStepContainer,
+    FetchStepFilesGlob,
+    FetchStepMqtt,
+    FetchStepUrl,
+    PrepStep,
+    PrepStepDecompress,
+    PrepStepPipe,
+)
 from odfabric.ports.clock import Clock
+from odfabric.ports.containers import ContainerSource
 from odfabric.ports.egress import HttpSource
 from odfabric.ports.engine import Engine
 from odfabric.ports.exchange import Exchange
+from odfabric.ports.messages import MessageSource
 from odfabric.ports.object_store import ObjectStore
 from odfabric.ports.polling_files import PollingFiles, SourcePreparation
+from odfabric.ports.programs import PreparePrograms
 from odfabric.ports.savepoints import Savepoints
 from odfabric.ports.state_index import StateIndex
 from odfabric.usecases.commit import Commits, Committed, PlannedCommit
@@ -52,6 +64,8 @@ from odfabric.usecases.polling.fetched import Fetched, NotModified
 from odfabric.usecases.polling.known_files import KnownFiles
 from odfabric.usecases.polling.poll_report import UNCACHEABLE_HINT, Outcome, PollReport
 from odfabric.usecases.repository import Repository
+from odfabric.usecases.sources.container_fetch import fetch_container
+from odfabric.usecases.sources.message_pull import MessagePull
 
 RACES_MAX = 10
 """How often a pull begins again because another one has committed meanwhile."""
@@ -69,6 +83,9 @@ class PollingPorts:
     files: PollingFiles
     files_of_user: Callable[[Path], PollingFiles]
     preparation: SourcePreparation
+    programs: PreparePrograms
+    messages: MessageSource
+    containers: ContainerSource | None
     savepoints: Savepoints
     known_files: KnownFiles = field(default_factory=KnownFiles)
 
@@ -102,6 +119,7 @@ class PollWishes:
     """
 
     files_max: int
+    messages_max: int
     fetch_uncacheable: bool = False
     fetch_again: bool = False
     folder_of_user: Path | None = None
@@ -113,6 +131,8 @@ class Polled:
 
     result: CommitResult | None
     report: PollReport | None
+    more: bool = False
+    """Whether the source has said that there is more."""
 
 
 def poll_source(entry: CatalogEntry, *, run: JobRun, ports: PollPorts, wishes: PollWishes) -> Polled:
@@ -128,10 +148,18 @@ def poll_source(entry: CatalogEntry, *, run: JobRun, ports: PollPorts, wishes: P
         return Polled(None, None)
     if isinstance(source.fetch, FetchStepFilesGlob):
         return poll.folder(source, source.fetch)
-    for _ in range(RACES_MAX):
-        with suppress(HeadMoved):
-            return poll.one()
-    raise Determinate("other pulls of this dataset commit all the time", hint="it is tried again")
+    if isinstance(source.fetch, FetchStepMqtt):
+        return poll.messages(source, source.fetch)
+    polled = poll.one_at_last()
+    for _ in range(wishes.files_max):
+        if not polled.more:
+            return polled
+        following = poll.one_at_last()
+        if following.result is None:
+            return replace(polled, more=False)
+        result = joined(polled.result, following.result)
+        polled = replace(following, result=result)
+    raise LimitExceeded("the source has more than one pull takes", limit="poll_files_max", maximum=wishes.files_max)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +175,13 @@ class _Poll:
     def files(self) -> PollingFiles:
         sources, folder = self.ports.sources, self.wishes.folder_of_user
         return sources.files if folder is None else sources.files_of_user(folder)
+
+    def one_at_last(self) -> Polled:
+        """The same as `one`, again while others commit. Raises Determinate if they never stop."""
+        for _ in range(RACES_MAX):
+            with suppress(HeadMoved):
+                return self.one()
+        raise Determinate("other pulls of this dataset commit all the time", hint="it is tried again")
 
     def one(self) -> Polled:
         """A source that has one file at a time. Raises HeadMoved if somebody else has committed: the chain as it is then decides."""
@@ -168,7 +203,7 @@ class _Poll:
                 committed = self._take(source, fetched, head, folder, done=0)
         self._forget_body(source)
         outcome = Outcome.NOTHING_NEW if committed is None else Outcome.TAKEN
-        return Polled(_result(committed), _report(source, outcome, fetched))
+        return Polled(_result(committed), _report(source, outcome, fetched), more=fetched.remaining > 0)
 
     def folder(self, source: SetPollingSource, step: FetchStepFilesGlob) -> Polled:
         """All files of a folder that are to be read now, one commit each."""
@@ -203,6 +238,24 @@ class _Poll:
         outcome = Outcome.NOT_MODIFIED if not read else Outcome.NOTHING_NEW if result is None else Outcome.TAKEN
         return Polled(result, PollReport(source=step.path, outcome=outcome, passed=poll.passed, hint=_hint(poll)))
 
+    def messages(self, source: SetPollingSource, step: FetchStepMqtt) -> Polled:
+        """Messages that wait with a broker, one commit a batch; each batch is acknowledged once it is committed."""
+        ports, result, done = self.ports, None, 0
+        pull = MessagePull(source, step, ports.sources.messages, self.wishes.messages_max, ports.lookup(self.dataset))
+        while pull.goes_on:
+            head, state = ports.repository.current(self.dataset)
+            if polling_source(state) != source:
+                break  # it was replaced meanwhile: the next pull reads by the new one
+            with suppress(HeadMoved), ports.exchange.session() as folder, pull.next(state, folder) as fetched:
+                if fetched is None:
+                    break
+                committed = self._take(source, fetched, head, folder, done=done)
+                pull.taken()
+                result = result if committed is None else joined(result, result_of(committed))
+                done += 1
+        outcome = Outcome.NOT_MODIFIED if not done else Outcome.NOTHING_NEW if result is None else Outcome.TAKEN
+        return Polled(result, PollReport(source=f"mqtt://{step.host}:{step.port}", outcome=outcome))
+
     def _fetch(self, source: SetPollingSource, state: ChainState, folder: Path) -> Fetched | NotModified:
         sources, now, last = self.ports.sources, self.ports.clock.now(), state.source_state
         match source.fetch:
@@ -219,6 +272,10 @@ class _Poll:
                     lookup=self.ports.lookup(self.dataset),
                     now=now,
                     again=self.wishes.fetch_again,
+                )
+            case FetchStepContainer() as step if sources.containers is not None:
+                return fetch_container(
+                    step, last, folder, containers=sources.containers, lookup=self.ports.lookup(self.dataset)
                 )
             case other:
                 raise InvalidManifest(
@@ -240,7 +297,7 @@ class _Poll:
         """Prepare and ingest one file on top of `head`; None if it brought nothing new. Raises HeadMoved."""
         ports, run = self.ports, self.run
         run.report(EngineProgress(stage=f"ingest {fetched.name}", done=done, total=done + 1 + fetched.remaining))
-        prepared = _prepare(source.prepare or (), fetched, folder, preparation=ports.sources.preparation)
+        prepared = _prepare(source.prepare or (), fetched, folder, sources=ports.sources)
         given = replace(_ingest_input(source, fetched, prepared, folder), intake=ports.intake)
 
         def build(base: Head) -> PlannedCommit | None:
@@ -360,13 +417,13 @@ def _ingest_input(source: SetPollingSource, fetched: Fetched, prepared: Path, fo
     )
 
 
-def _prepare(steps: tuple[PrepStep, ...], fetched: Fetched, folder: Path, *, preparation: SourcePreparation) -> Path:
+def _prepare(steps: tuple[PrepStep, ...], fetched: Fetched, folder: Path, *, sources: PollingPorts) -> Path:
     """Run the steps one after the other; the result lies in `folder`, where the engine may read it."""
     path = fetched.path
     for number, step in enumerate(steps):
         into = folder / f"prepared-{number}"
         try:
-            _prepare_step(step, number, path, into, preparation=preparation)
+            _prepare_step(step, number, path, into, sources=sources)
         except (InvalidData, LimitExceeded) as refused:
             # The user knows the file by the name that the source gives it, not by that of the step's input.
             refused.place = replace(refused.place, file=fetched.name)
@@ -374,20 +431,22 @@ def _prepare(steps: tuple[PrepStep, ...], fetched: Fetched, folder: Path, *, pre
         path = into
     if path is fetched.path and not path.is_relative_to(folder):
         into = folder / "fetched"
-        preparation.copy(path, into)
+        sources.preparation.copy(path, into)
         path = into
     return path
 
 
-def _prepare_step(step: PrepStep, number: int, path: Path, into: Path, *, preparation: SourcePreparation) -> None:
+def _prepare_step(step: PrepStep, number: int, path: Path, into: Path, *, sources: PollingPorts) -> None:
     match step:
         case PrepStepDecompress(format=CompressionFormat.GZIP):
-            preparation.decompress_gzip(path, into)
+            sources.preparation.decompress_gzip(path, into)
         case PrepStepDecompress(format=CompressionFormat.ZIP, sub_path=sub_path):
-            preparation.decompress_zip(path, into, sub_path=sub_path)
+            sources.preparation.decompress_zip(path, into, sub_path=sub_path)
+        case PrepStepPipe(command=command):
+            try:
+                sources.programs.run(command, path, into)
+            except (InvalidData, InvalidManifest) as refused:
+                refused.place = replace(refused.place, field=f"prepare[{number}].command")
+                raise
         case _:
-            raise InvalidManifest(
-                "this node does not run commands to prepare data",
-                place=Place(field=f"prepare[{number}].kind"),
-                hint="use Decompress, or preprocess with SQL",
-            )
+            raise InvalidManifest("this node does not know this step", place=Place(field=f"prepare[{number}].kind"))

@@ -157,6 +157,7 @@ class JobWork:
         )
         wishes = PollWishes(
             files_max=self.settings.poll_files_max,
+            messages_max=self.settings.mqtt_messages_max,
             fetch_uncacheable=request.fetch_uncacheable,
             fetch_again=request.fetch_again,
             folder_of_user=request.folder_of_user,

@@ -42,6 +42,13 @@ from tests.usecases.manifests import DERIVED, ROOT
 
 _UNKNOWN: Mapping[str, Any] = {"status": 404, "code": "not-found", "path": {"subscription_id": ANY_ID}}
 _WEAK = {"url": "https://a.example/x", "secret": "weak"}
+_PART = {"content-type": "application/partial-upload", "upload-offset": "0"}
+UPLOADS: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
+    ("GET", "", {}),
+    ("PATCH", "", {"headers": _PART, "body": "x"}),
+    ("DELETE", "", {}),
+    ("POST", "/ingest", {"json": {"digest": "sha-256=" + "0" * 64}}),
+)
 WIDE_SUBSCRIPTIONS: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
     ("POST", "", {"status": 400, "code": "invalid-request", "json": _WEAK}),
     ("GET", "", {}),
@@ -190,6 +197,13 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("POST", "/{account}/{dataset}/ingest"): rule(
         PUSH, status=415, code="unsupported-media-type", body="x", headers={"content-type": "image/png"}
     ),
+    ("POST", "/{account}/{dataset}/uploads"): rule(PUSH, status=400, code="invalid-request", json={"size": 0}),
+    **{
+        (method, f"/{{account}}/{{dataset}}/uploads/{{upload_id}}{path}"): rule(
+            PUSH, status=404, code="not-found", path={"upload_id": ANY_ID}, **given
+        )
+        for method, path, given in UPLOADS
+    },
     ("GET", "/{account}/{dataset}/tail"): rule(READ),
     ("GET", "/{account}/{dataset}/metadata"): rule(READ),
     ("GET", "/{account}/{dataset}/state"): rule(READ),

@@ -51,6 +51,7 @@ from odfabric_api.routes import (
     system,
     tokens,
     transfer,
+    uploads,
     variables,
 )
 from odfabric_api.shared_reads import SharedReads
@@ -69,7 +70,7 @@ ROUTERS = (
             *(system, signing_keys, platform, sign_in, oidc, accounts, saved_queries, tokens, admin),
             # Before routes of datasets, whose account and dataset would fit their paths too.
             *(subscriptions, datasets, jobs, flows, query),
-            *(data, state, transfer, cursors, changes, collaborators, variables),
+            *(data, uploads, state, transfer, cursors, changes, collaborators, variables),
         )
     ),
     # `-` is no name of an account or a dataset, so pages and names never meet.

@@ -29,6 +29,7 @@ from odfabric_api.routes import (
     saved_queries,
     sign_in,
     tokens,
+    uploads,
     variables,
 )
 from odfabric_api.schemas import Problem
@@ -51,6 +52,8 @@ BODY_MODELS: tuple[type[JsonModel], ...] = (
     subscription_values.RotationBody,
     subscription_values.ReplayBody,
     subscription_values.WideSubscriptionBody,
+    uploads.BeginBody,
+    uploads.FinishBody,
     cursors.CursorBody,
     cursors.ClaimBody,
     cursors.FetchBody,

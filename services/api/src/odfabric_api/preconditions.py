@@ -44,6 +44,14 @@ def if_match_of(request: Request) -> Multihash | None:
     return parse_multihash(tag)
 
 
+def flag_of(request: Request, name: str) -> bool:
+    """A header that is `true` or `false`; it is false where it is not there. Raises InvalidRequest for anything else."""
+    text = request.headers.get(name, "false").lower()
+    if text not in ("true", "false"):
+        raise InvalidRequest(f"{name} is true or false", place=Place(field=name))
+    return text == "true"
+
+
 VERSION_MATCH = {"If-Match": "Entity tag of the version that the caller has seen; 412 if there is another one now"}
 
 

@@ -243,6 +243,18 @@ class TrialResult(Answer):
 JobStatusName = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 
 
+class UploadView(Answer):
+    """An upload in chunks as it is now."""
+
+    id: str
+    offset: int = Field(description="Bytes that are stored; the next chunk begins here")
+    size: int = Field(description="Bytes of the whole file")
+    complete: bool
+    job: str | None = Field(description="The job that took it, once it was pushed")
+    expires_at: str = Field(alias="expiresAt")
+    chunk_bytes_max: int = Field(alias="chunkBytesMax", description="Largest chunk")
+
+
 class AcceptedJob(Answer):
     """A job by its id."""
 

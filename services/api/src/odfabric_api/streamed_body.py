@@ -9,6 +9,7 @@ from urllib.parse import unquote
 
 from anyio import from_thread
 from fastapi import Request
+from starlette.requests import ClientDisconnect
 
 from odfabric.errors import InvalidRequest, LimitExceeded, Place
 
@@ -22,14 +23,14 @@ _FILE_NAME = re.compile(r"""[;\s]filename="([^"]*)\"""")
 _STAR_NAME = re.compile(r"filename\*=UTF-8''([^\s;]+)", re.IGNORECASE)
 
 
-def body_chunks(request: Request, *, bytes_max: int) -> Iterator[bytes]:
+def body_chunks(request: Request, *, bytes_max: int, limit: str = "push_body_bytes_max") -> Iterator[bytes]:
     """The body, pulled by the thread that stages it from the event loop that receives it. Raises LimitExceeded.
 
     At most a network buffer of it is in memory: the thread asks for the next piece when it has stored the last one.
     """
     announced = request.headers.get("content-length")
     if announced is not None and int(announced) > bytes_max:
-        raise LimitExceeded("the body is too large", limit="push_body_bytes_max", maximum=bytes_max)
+        raise LimitExceeded("the body is too large", limit=limit, maximum=bytes_max)
     stream = request.stream()
     size = 0
     while True:
@@ -38,8 +39,16 @@ def body_chunks(request: Request, *, bytes_max: int) -> Iterator[bytes]:
             return
         size += len(chunk)
         if size > bytes_max:
-            raise LimitExceeded("the body is too large", limit="push_body_bytes_max", maximum=bytes_max)
+            raise LimitExceeded("the body is too large", limit=limit, maximum=bytes_max)
         yield chunk
+
+
+def chunks_that_arrive(request: Request, *, bytes_max: int, limit: str) -> Iterator[bytes]:
+    """The same, but a connection that breaks ends the body: what has arrived is good."""
+    try:
+        yield from body_chunks(request, bytes_max=bytes_max, limit=limit)
+    except ClientDisconnect:
+        return
 
 
 async def _next_chunk(stream: AsyncIterator[bytes]) -> bytes | None:

@@ -10,7 +10,7 @@ Not here: the meaning of statuses (`fetch`, `webhook`, `remote_dataset`). Source
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from ssl import SSLContext, create_default_context
@@ -19,6 +19,7 @@ from time import monotonic
 import certifi
 import httpcore
 
+from odfabric.adapters.http.connections import GuardedConnections
 from odfabric.adapters.http.decoding import ACCEPTED, PIECE_BYTES_MAX, BadCoding, decode
 from odfabric.adapters.http.guard import EgressGuard, Resolver, system_resolver
 from odfabric.adapters.http.network import Connector, GuardedNetwork, HandshakeFailed, Pace, connect_socket
@@ -210,13 +211,16 @@ class Egress:
         """
         self.limits = limits or EgressLimits()
         self._guard = EgressGuard(ports=self.limits.ports, allow=allow, resolver=resolver)
+        self._allow, self._resolver, self._connector = allow, resolver, connector
+        self._connections: list[GuardedConnections] = []
         pace = Pace(
             answer_s_max=self.limits.answer_s_max,
             window_s=self.limits.rate_window_s,
             bytes_per_s_min=self.limits.bytes_per_s_min,
         )
+        self.ssl_context = ssl_context or create_default_context(cafile=certifi.where())
         self._pool = httpcore.ConnectionPool(
-            ssl_context=ssl_context or create_default_context(cafile=certifi.where()),
+            ssl_context=self.ssl_context,
             max_connections=self.limits.connections_max,
             max_keepalive_connections=self.limits.idle_connections_max,
             keepalive_expiry=self.limits.idle_connection_s_max,
@@ -227,6 +231,14 @@ class Egress:
         """Close idle connections and give up lookups."""
         self._pool.close()
         self._guard.close()
+        for connections in self._connections:
+            connections.close()
+
+    def connections(self, ports: Collection[int]) -> GuardedConnections:
+        """Connections for another protocol to these ports, under the same exceptions, until the client is closed."""
+        made = GuardedConnections(ports=ports, allow=self._allow, resolver=self._resolver, connector=self._connector)
+        self._connections.append(made)
+        return made
 
     def __enter__(self) -> Egress:
         return self

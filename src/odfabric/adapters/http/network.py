@@ -11,13 +11,14 @@ from __future__ import annotations
 import select
 import socket
 import ssl
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
 import httpcore
 
+from odfabric.adapters.http.addresses import IpAddress
 from odfabric.adapters.http.guard import EgressGuard
 
 Connector = Callable[[tuple[str, int], float], socket.socket]
@@ -36,6 +37,28 @@ class Pace:
     answer_s_max: float
     window_s: float
     bytes_per_s_min: int
+
+
+def first_connection(
+    addresses: Sequence[IpAddress], port: int, connector: Connector, *, left_s: Callable[[], float]
+) -> socket.socket:
+    """A connection to the first address that answers. `left_s` is the time left for all of them, in seconds.
+
+    Each address gets its share of the time, so that a dead first one does not hide a living second one. Raises OSError, TimeoutError.
+    """
+    failure = OSError("no address")
+    for number, address in enumerate(addresses):
+        share = left_s() / (len(addresses) - number)
+        if share <= 0:
+            raise TimeoutError
+        try:
+            connected = connector((str(address), port), share)
+        except OSError as error:
+            failure = error
+        else:
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return connected
+    raise failure
 
 
 class HandshakeFailed(httpcore.ConnectError):
@@ -60,22 +83,13 @@ class GuardedNetwork(httpcore.NetworkBackend):
     ) -> httpcore.NetworkStream:
         """Resolve, check, connect. `timeout` is a deadline. Raises what the guard raises, ConnectError, ConnectTimeout."""
         addresses = self._guard.addresses(host, port, seconds_max=_left(timeout))
-        failure: Exception = httpcore.ConnectError("no address")
-        for number, address in enumerate(addresses):
-            # Each address gets its share of the time, so that a dead first one does not hide a living second one.
-            share = _left(timeout) / (len(addresses) - number)
-            if share <= 0:
-                raise httpcore.ConnectTimeout("the connection took too long")
-            try:
-                connected = self._connector((str(address), port), share)
-            except TimeoutError:
-                failure = httpcore.ConnectTimeout("the connection took too long")
-            except OSError as error:
-                failure = httpcore.ConnectError(error.strerror or "the connection failed")
-            else:
-                connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                return PacedStream(connected, self._pace)
-        raise failure
+        try:
+            connected = first_connection(addresses, port, self._connector, left_s=lambda: _left(timeout))
+        except TimeoutError:
+            raise httpcore.ConnectTimeout("the connection took too long") from None
+        except OSError as error:
+            raise httpcore.ConnectError(error.strerror or "the connection failed") from None
+        return PacedStream(connected, self._pace)
 
 
 class PacedStream(httpcore.NetworkStream):

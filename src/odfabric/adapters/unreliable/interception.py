@@ -8,16 +8,20 @@ around a call (`faults`, `crash_points`).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from odfabric.model.source import FetchStepMqtt
 from odfabric.ports.accounts import Accounts, Relations
 from odfabric.ports.audit import AuditLog
 from odfabric.ports.catalog import Catalog
 from odfabric.ports.chain_writer import ChainWriter
 from odfabric.ports.commit_intents import CommitIntents
+from odfabric.ports.containers import ContainerSource
 from odfabric.ports.credentials import DeviceAuthorisations, Invitations, Tokens
 from odfabric.ports.cursors import Cursors
 from odfabric.ports.dataset_keys import DatasetKeys
@@ -26,9 +30,11 @@ from odfabric.ports.engine import Engine
 from odfabric.ports.exchange import Exchange
 from odfabric.ports.flows import Flows
 from odfabric.ports.jobs import Jobs
+from odfabric.ports.messages import MessageBatch, MessageSource
 from odfabric.ports.object_store import ObjectStore
 from odfabric.ports.outbox import Outbox
 from odfabric.ports.polling_files import PollingFiles, SourcePreparation
+from odfabric.ports.programs import PreparePrograms
 from odfabric.ports.removed_datasets import RemovedDatasets
 from odfabric.ports.roles import Roles
 from odfabric.ports.saved_queries import SavedQueries
@@ -252,7 +258,11 @@ POLLING_FILES = PortCalls(reads={"glob": "source.glob", "file": "source.file"})
 PREPARATION = PortCalls(
     reads={"decompress_gzip": "source.decompress", "decompress_zip": "source.decompress", "copy": "source.copy"}
 )
+CONTAINERS = PortCalls(reads={"fetch": "source.fetch"})
+PROGRAMS = PortCalls(reads={"run": "source.pipe"})
 SAVEPOINTS = PortCalls(reads={"keep": "savepoint.keep", "find": "savepoint.find", "drop": "savepoint.drop"})
+# No crash point: nothing of ours changes, and a message that a dead process has not acknowledged comes again.
+MESSAGE_BATCH = PortCalls(reads={"acknowledge": "source.acknowledge"})
 REMOTE = PortCalls(reads={"head": "remote.head", "block": "remote.block", "download": "remote.download"})
 EXCHANGE = PortCalls(reads={"session": "exchange.session"})
 
@@ -392,9 +402,21 @@ class Interceptor(ABC):
         """Unpacking."""
         return self.wrap(port, PREPARATION)
 
+    def containers(self, port: ContainerSource | None) -> ContainerSource | None:
+        """Containers that fetch data, where there are any."""
+        return None if port is None else self.wrap(port, CONTAINERS)
+
+    def programs(self, port: PreparePrograms) -> PreparePrograms:
+        """Programs that prepare data."""
+        return self.wrap(port, PROGRAMS)
+
     def savepoints(self, port: Savepoints) -> Savepoints:
         """Bodies of failed pulls; nothing depends on them, so no process is killed there."""
         return self.wrap(port, SAVEPOINTS)
+
+    def messages(self, port: MessageSource) -> MessageSource:
+        """Messages of brokers."""
+        return _Messages(port, self)
 
     def exchange(self, port: Exchange) -> Exchange:
         """The exchange folder."""
@@ -424,6 +446,26 @@ class _Intercepted:
             return self._interceptor.around(name, partial(member, *arguments, **named), effect=effect)
 
         return call
+
+
+class _Messages:
+    """Receives messages and intercepts their acknowledgement."""
+
+    def __init__(self, port: MessageSource, interceptor: Interceptor) -> None:
+        self._port = port
+        self._interceptor = interceptor
+
+    @contextmanager
+    def receive(
+        self, step: FetchStepMqtt, *, client_id: str, ingested_before: bool, messages_max: int, into: Path
+    ) -> Iterator[MessageBatch]:
+        """See the port."""
+        with ExitStack() as held:
+            received = self._port.receive(
+                step, client_id=client_id, ingested_before=ingested_before, messages_max=messages_max, into=into
+            )
+            batch = self._interceptor.around("source.receive", lambda: held.enter_context(received), effect=False)
+            yield self._interceptor.wrap(batch, MESSAGE_BATCH)
 
 
 class _Remotes:

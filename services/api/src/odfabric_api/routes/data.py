@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
-from odfabric.errors import InvalidRequest, Place
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.instant import Instant
 from odfabric.model.job import Job
@@ -21,6 +20,7 @@ from odfabric_api.jobs_answer import accepted, answer_when_done
 from odfabric_api.json_answer import JsonAnswer
 from odfabric_api.preconditions import (
     IF_MATCH,
+    flag_of,
     header_parameters,
     if_match_of,
     instant_of,
@@ -97,7 +97,7 @@ async def ingest(
         event_time=_event_time(request),
         idempotency_key=request.headers.get("idempotency-key"),
         if_match=if_match_of(request),
-        allow_shrink=_flag(request, "odf-allow-shrink"),
+        allow_shrink=flag_of(request, "odf-allow-shrink"),
     )
     with capacity.pushes.taking_one():
         found = await capacity.run_push(lambda: node.accept_push(push, by=caller))
@@ -157,14 +157,6 @@ async def _tried(
 
     with capacity.pushes.taking_one():
         return await answer_when_done(request, await capacity.run_push(take), caller, until=until)
-
-
-def _flag(request: Request, name: str) -> bool:
-    """A header that is `true` or `false`; it is false where it is not there. Raises InvalidRequest for anything else."""
-    text = request.headers.get(name, "false").lower()
-    if text not in ("true", "false"):
-        raise InvalidRequest(f"{name} is true or false", place=Place(field=name))
-    return text == "true"
 
 
 def _event_time(request: Request) -> Instant | None:

@@ -1,0 +1,1 @@
+"""Containers, run by the command of an OCI engine."""

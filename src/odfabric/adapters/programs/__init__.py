@@ -1,0 +1,1 @@
+"""Programs of the operator, run behind walls."""

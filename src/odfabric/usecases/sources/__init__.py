@@ -1,0 +1,1 @@
+"""Fetching from sources other than HTTP and folders."""
