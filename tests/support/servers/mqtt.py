@@ -19,8 +19,7 @@ from pathlib import Path
 
 import paho.mqtt.publish
 
-from odfabric.model.source import FetchStepMqtt, MqttQos
-from odfabric.testing.conformance.messages import mqtt_step
+from odfabric.model.source import FetchStepMqtt, MqttQos, MqttTopicSubscription
 from services.api.web.make import FEW_RETRIES, NODE, NPM, NPM_CI, node
 from tests.support.servers.process import ServerProcess, running, server_folder
 from tests.support.waiting import free_port
@@ -40,7 +39,8 @@ class MqttBroker:
 
     def step(self, *topics: str, qos: MqttQos | None = MqttQos.AT_LEAST_ONCE) -> FetchStepMqtt:
         """A source that subscribes to these topics here."""
-        return mqtt_step("127.0.0.1", self.port, *topics, qos=qos)
+        subscriptions = tuple(MqttTopicSubscription(path=topic, qos=qos) for topic in topics)
+        return FetchStepMqtt(host="127.0.0.1", port=self.port, topics=subscriptions)
 
     def publish(self, topic: str, payload: bytes, *, qos: int = 1, retain: bool = False) -> None:
         """Returns when the broker has it."""
