@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from odfabric.domain.runnable_sources import PermittedSources, refused_sources
@@ -18,15 +20,17 @@ from odfabric.model.source import (
     FetchStepMqtt,
     FetchStepUrl,
     MergeStrategyAppend,
+    MqttTopicSubscription,
     PrepStep,
     PrepStepDecompress,
     PrepStepPipe,
     ReadStepCsv,
+    ReadStepNdJson,
     SourceOrdering,
 )
 
 URL = FetchStepUrl(url="https://data.example/x.csv")
-MQTT = FetchStepMqtt(host="broker.example", port=1883, topics=())
+MQTT = FetchStepMqtt(host="broker.example", port=1883, topics=(MqttTopicSubscription(path="gauges/#"),))
 
 
 def source(fetch: FetchStep, *prepare: PrepStep) -> SetPollingSource:
@@ -89,8 +93,9 @@ def test_what_the_operator_permits_is_not_refused() -> None:
         schemes=frozenset({"ftp", "https"}), mqtt=True, container=True, programs=frozenset({"jq"})
     )
     pipe = PrepStepPipe(command=("jq", "."))
-    for fetch in (FetchStepUrl(url="ftp://data.example/x"), MQTT, FetchStepContainer(image="x")):
+    for fetch in (FetchStepUrl(url="ftp://data.example/x"), FetchStepContainer(image="x")):
         assert refused_sources(source(fetch, pipe), permitted) == []
+    assert refused_sources(replace(source(MQTT), read=ReadStepNdJson()), permitted) == []
 
 
 def test_commands_are_refused_one_by_one() -> None:
