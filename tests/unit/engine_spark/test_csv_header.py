@@ -178,3 +178,37 @@ def test_rows_of_other_lengths(tmp_path: Path, row: str, columns: int, word: str
     error = wrong_count(found.file, found.cells, columns, found.dialect, header=True)
     assert error.message.startswith("The row has ")
     assert word in str(error.hint).replace('in "', "in quotes")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "-- MySQL dump 10.13\n--\nDROP TABLE IF EXISTS `t`;\n",
+        "PRAGMA foreign_keys=OFF;\nBEGIN TRANSACTION;\n",
+        "--\n-- PostgreSQL database dump\n--\n\nSET statement_timeout = 0;\n",
+        "INSERT INTO t (id) VALUES (1),(2);\n",
+        "COPY public.t (id, name) FROM stdin;\n1\ta\n",
+    ],
+)
+def test_a_dump_is_named_also_where_no_columns_are_known(tmp_path: Path, text: str) -> None:
+    error = refusal(tmp_path, text, None)
+    assert "dump of SQL" in error.message
+    assert "CSV HEADER" in (error.hint or "")
+
+
+@pytest.mark.parametrize("text", ["--,id\n1,2\n", "set,id\n1,2\n", "CREATE,TABLE\n1,2\n", "--\n1\n"])
+def test_names_that_are_words_of_sql_are_names(tmp_path: Path, text: str) -> None:
+    assert header(tmp_path, text, None).order() == list(range(text.count(",") // 2 + 1))
+
+
+@pytest.mark.parametrize(
+    ("text", "separator"), [("a;b\nx;1\n", "';'"), ("a\tb\r\nx\t1\r\n", '"\\t"'), ("a|b\n\n1|2\n", "'|'")]
+)
+def test_one_column_that_another_separator_cuts_is_several(tmp_path: Path, text: str, separator: str) -> None:
+    error = refusal(tmp_path, text, None)
+    assert f"separator: {separator}" in (error.hint or "")
+
+
+@pytest.mark.parametrize("text", ["a;b\nx\n", "a\nx;1\n", '"a;b"\nx;1\n', "a;b\n", "a;b,c\nx;1,2\n", "name\n"])
+def test_one_column_with_other_signs_is_one(tmp_path: Path, text: str) -> None:
+    assert header(tmp_path, text, None).order() == list(range(1 + ("," in text)))

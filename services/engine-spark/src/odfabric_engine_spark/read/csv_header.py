@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -34,6 +34,11 @@ _SEPARATORS = ",;\t|"
 _COMMENTS = ("#", "//", "--", "%", "!", "*")
 _PAGE = re.compile(r"\s*<(?:!--|(?:!doctype\s+html|html|head|body)\b)", re.IGNORECASE)
 _XML = re.compile(r"\s*<\?xml\b")
+_STATEMENT = re.compile(
+    r"\s*(?:PRAGMA\s+\w+\s*=|BEGIN(?:\s+TRANSACTION)?;|/\*!\d{5}|(?:CREATE|DROP)\s+TABLE\s"
+    r"|INSERT\s+INTO\s.*\sVALUES\b|SET\s+\w+\s*=.*;|COPY\s.*\sFROM\s+stdin;)",
+    re.IGNORECASE,
+)
 _JSON = re.compile(r'\s*(?:\[\s*)?\{\s*"')
 _EXCEL_NOTE = re.compile(r"\"?sep=(.)\"?\s*", re.DOTALL)
 
@@ -66,7 +71,9 @@ class Header:
         if self.wanted is not None:
             self._refuse_lines_above(self.wanted)
         self._refuse_bad_names()
-        if self.wanted is not None:
+        if self.wanted is None:
+            self._refuse_unsplit()
+        else:
             self._refuse_difference(self.wanted)
         return list(range(len(names)))
 
@@ -154,6 +161,22 @@ class Header:
             )
         raise self._refused(_came_and_went(added, gone, whose), _changed_hint(added, gone))
 
+    def _refuse_unsplit(self) -> None:
+        """One column, whose name and first value another separator cuts into as many parts, is several columns."""
+        if len(self.cells) > 1 or self.cells[0].quoted:
+            return
+        with self.file.text() as stream:
+            lines = [line for line in islice(_lines(stream), _LINES_SEARCHED) if line.strip()][:2]
+        for separator in _SEPARATORS:
+            other = CsvDialect(separator=separator, quote=self.dialect.quote, escape=self.dialect.escape)
+            names = names_of(lines[0].rstrip("\r\n"), other)
+            values = names_of(lines[1].rstrip("\r\n"), other) if len(lines) > 1 else []
+            if len(names) > 1 and all(names) and len(values) == len(names):
+                raise self._refused(
+                    f"The file seems to be separated by {separator!r}, and the read step says {self.dialect.separator!r}",
+                    f"write `separator: {_yaml_separator(separator)}` in the read step; if it is one column, declare it in a schema",
+                )
+
     def _refuse_other_separator(self, wanted: Sequence[str]) -> None:
         begin = first_line(self.file)
         for separator in _SEPARATORS:
@@ -163,6 +186,11 @@ class Header:
                     f"The header is separated by {separator!r}, and the read step says {self.dialect.separator!r}",
                     f"write `separator: {_yaml_separator(separator)}` in the read step by {_SET_SOURCE}",
                 )
+
+
+def _lines(stream: io.TextIOWrapper) -> Iterator[str]:
+    while line := stream.readline(_FIRST_LINE_CHARACTERS):
+        yield line
 
 
 def other_kind(file: Utf8File) -> InvalidData | None:
@@ -177,7 +205,24 @@ def other_kind(file: Utf8File) -> InvalidData | None:
         )
     if _XML.match(begin):
         return InvalidData("The file is XML, which is not read", place=place, hint="convert it to CSV or NDJSON")
+    if _is_dump(file):
+        return InvalidData(
+            "The file is a dump of SQL statements, not data",
+            place=place,
+            hint="export the rows: `psql -c '\\copy t TO t.csv CSV HEADER'`, `sqlite3 -header -csv FILE 'SELECT * FROM t'`,"
+            " or `mysql --batch -e 'SELECT * FROM t'` for values between tabs",
+        )
     return None
+
+
+def _is_dump(file: Utf8File) -> bool:
+    """Whether the first line that is neither empty nor a comment of SQL begins a statement."""
+    with file.text() as stream:
+        for _ in range(_LINES_SEARCHED):
+            line = stream.readline(_FIRST_LINE_CHARACTERS)
+            if not line or (line.strip() and not line.lstrip().startswith("--")):
+                return _STATEMENT.match(line) is not None
+    return False
 
 
 def excel_note(file: Utf8File) -> InvalidData | None:
