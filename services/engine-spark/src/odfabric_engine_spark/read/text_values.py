@@ -56,7 +56,19 @@ def typed(text: Column, arrow: pa.DataType, formats: TextFormats, *, path: str) 
         return spark_date(formats.date, text)
     if types.is_timestamp(arrow):
         return spark_timestamp(formats.timestamp, text)
-    raise IncompatibleSchema(f"Column `{path}`: {arrow} has no form as text", place=Place(field=path))
+    raise IncompatibleSchema(
+        f"Column `{path}`: {arrow} has no form as text", place=Place(field=path), hint=_made_of_text(arrow)
+    )
+
+
+def _made_of_text(arrow: pa.DataType) -> str:
+    if types.is_binary(arrow):
+        way = "unhex(name) where it is hexadecimal, unhex(substring(name, 3)) after \\x, unbase64(name) where it is base64"
+    elif types.is_list(arrow):
+        way = "from_json(name, 'ARRAY<BIGINT>') for [1,2], split(name, ';') for 1;2"
+    else:
+        way = "from_json(name, 'STRUCT<a: BIGINT>')"
+    return f"declare the column as String, and make the value in the preprocess query: {way}"
 
 
 def bad(text: Column, value: Column) -> Column:

@@ -86,6 +86,11 @@ def value_hint(text: str, arrow: pa.DataType, formats: TextFormats, *, name: str
     return next(chain(words.ways(), [words.left_out()]))
 
 
+def column_in_sql(name: str) -> str:
+    """A column or member as a query names it."""
+    return name if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) else "`" + name.replace("`", "``") + "`"
+
+
 class _Words:
     """The ways out for one text, the fitting one first."""
 
@@ -94,7 +99,7 @@ class _Words:
         self.arrow = arrow
         self.formats = formats
         self.null = null
-        self.column = name if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) else "`" + name.replace("`", "``") + "`"
+        self.column = column_in_sql(name)
         self.sql_type = spark_type(arrow, name).simpleString().upper()
 
     def ways(self) -> Iterator[str]:
