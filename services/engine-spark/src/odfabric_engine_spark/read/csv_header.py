@@ -24,6 +24,8 @@ from odfabric_engine_spark.read.encodings import Utf8File
 
 BOM = "\ufeff"
 OR_WHOLE_LINES = f"or {WHOLE_LINES}: SELECT r.* FROM (SELECT from_csv(line, 'id BIGINT, ..', map('sep', ',')) AS r FROM input WHERE ..)"
+ABSENT = -1
+"""The position of a column that a header does not have."""
 _SET_SOURCE = "`odf set-source`"
 _LINES_SEARCHED = 100
 _COLUMNS_MIN = 2
@@ -45,7 +47,10 @@ _EXCEL_NOTE = re.compile(r"\"?sep=(.)\"?\s*", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The names of the first record of a file, and those wanted: of the schema, or of the first file; None for any."""
+    """The names of the first record of a file, and those wanted: of the schema, or of the first file; None for any.
+
+    `others_left_out` says that a header may have more names, `optional` which ones it may lack if it has any other.
+    """
 
     file: Utf8File
     cells: Sequence[Cell]
@@ -54,6 +59,7 @@ class Header:
     dialect: CsvDialect
     line_characters_max: int
     others_left_out: bool = False
+    optional: frozenset[str] = frozenset()
 
     @property
     def names(self) -> list[str]:
@@ -61,12 +67,12 @@ class Header:
         return [cell.text for cell in self.cells]
 
     def order(self) -> list[int]:
-        """For each name that is wanted the column in which it stands. Raises InvalidData."""
+        """For each name that is wanted the column in which it stands, or ABSENT. Raises InvalidData."""
         names = self.names
         if self.wanted is not None and len(set(names)) == len(names) and set(names) == set(self.wanted):
             return [names.index(name) for name in self.wanted]
-        if self.wanted is not None and self.others_left_out and _has_all(names, self.wanted):
-            return [names.index(name) for name in self.wanted]
+        if self.wanted is not None and self.others_left_out and self._has_enough(names, self.wanted):
+            return [names.index(name) if name in names else ABSENT for name in self.wanted]
         self._refuse_other_files()
         if self.wanted is not None:
             self._refuse_lines_above(self.wanted)
@@ -76,6 +82,12 @@ class Header:
         else:
             self._refuse_difference(self.wanted)
         return list(range(len(names)))
+
+    def _has_enough(self, names: Sequence[str], wanted: Sequence[str]) -> bool:
+        there = [name for name in wanted if name in names]
+        absent = set(wanted) - set(there)
+        others = [name for name in names if name not in set(wanted)]
+        return bool(there) and absent <= self.optional and _has_all(names, there) and not _near(others, sorted(absent))
 
     def _refused(self, message: str, hint: str, *, at: Cell | None = None) -> InvalidData:
         cell = at or self.cells[0]
