@@ -15,6 +15,7 @@ from odfabric.testing.memory_node import MemoryNode
 from odfabric.usecases.push_data import PushData
 from odfabric.usecases.read_tail import ReadTail
 from odfabric.usecases.verify_dataset import VerifyOptions
+from odfabric.wiring.uploads import UploadVerbs
 from tests.usecases.manifests import ROOT
 
 EVOLVES = ROOT.replace("        fields:\n", "        extra: {odfabric.dev/contract: evolve}\n        fields:\n")
@@ -64,6 +65,32 @@ def test_new_fields_become_columns_with_the_rows_that_have_them(memory: MemoryNo
     ]
     job = memory.node.enqueue_verify(entry, VerifyOptions())
     assert result_of(memory.finish(job)) == {"ok": True, "errors": []}
+
+
+def tried(memory: MemoryNode, entry: CatalogEntry, body: bytes) -> dict[str, object]:
+    verbs = UploadVerbs(memory.node)
+    by = memory.node.operator
+    return result_of(
+        memory.finish(verbs.try_push(entry, iter([body]), file_name="a", source_name=None, media_type=None, by=by))
+    )
+
+
+def test_a_trial_shows_the_columns_that_a_push_would_add(memory: MemoryNode) -> None:
+    entry = memory.add(EVOLVES)
+    head = memory.node.head(entry)
+    found = tried(memory, entry, row(1, rain=5))
+    assert found["addedColumns"] == ["rain"]
+    assert [each["rain"] for each in found["sample"]] == [5]  # type: ignore[attr-defined]
+    assert memory.node.head(entry) == head
+
+
+def test_a_trial_refuses_the_names_that_a_push_would_refuse(memory: MemoryNode) -> None:
+    entry = memory.add(EVOLVES)
+    for name in ("offset", "x" * 2000):
+        job = pushed(memory, entry, row(1, **{name: 5}))
+        assert job.status is JobStatus.FAILED
+        problem = tried(memory, entry, row(1, **{name: 5}))["problem"]
+        assert problem["message"] == json.loads(job.error or "")["message"]  # type: ignore[index]
 
 
 def test_one_of_several_sources_cannot_grow_alone(memory: MemoryNode) -> None:

@@ -131,14 +131,9 @@ def plan_ingest(
     folder = given.folder / base.hash.short
     folder.mkdir(exist_ok=True)
 
-    def take_in(given: IngestInput, schema: DataSchema | None) -> IngestedFiles:
-        return ingest_files(state, given, system_time=system_time, progress=run.report, ports=ports, data_schema=schema)
-
-    made = take_in(replace(given, folder=folder), None)
-    grown = _grown(state, made.result.found, given, system_time)
-    if grown.blocks:
-        (folder / "grown").mkdir(exist_ok=True)
-        made = take_in(replace(given, folder=folder / "grown", read=grown.read), current_schema(grown.state))
+    made, grown = ingest_growing(
+        state, replace(given, folder=folder), system_time=system_time, progress=run.report, ports=ports
+    )
     result, data = made.result, None
     if result.offsets is not None:
         data = store_slice(dataset, made.path, result.offsets, objects=ports.objects, rules=made.rules(grown.state))
@@ -176,7 +171,7 @@ def _rejected_file(dataset: DatasetId, made: IngestedFiles, given: IngestInput) 
 
 
 @dataclass(frozen=True, slots=True)
-class _Grown:
+class GrownSource:
     """A chain whose source has got `columns` by `blocks`; as it was without any."""
 
     state: ChainState
@@ -185,16 +180,38 @@ class _Grown:
     columns: tuple[str, ...] = ()
 
 
-def _grown(state: ChainState, found: DataSchema | None, given: IngestInput, system_time: Instant) -> _Grown:
+def ingest_growing(
+    state: ChainState,
+    given: IngestInput,
+    *,
+    system_time: Instant,
+    progress: ProgressListener,
+    ports: IngestPorts,
+) -> tuple[IngestedFiles, GrownSource]:
+    """As `ingest_files`; where the input has fields that the source is to grow columns for, it is read again with these."""
+
+    def take_in(given: IngestInput, schema: DataSchema | None) -> IngestedFiles:
+        return ingest_files(state, given, system_time=system_time, progress=progress, ports=ports, data_schema=schema)
+
+    made = take_in(given, None)
+    grown = _grown(state, made.result.found, given, system_time)
+    if not grown.blocks:
+        return made, grown
+    folder = given.folder / "grown"
+    folder.mkdir(exist_ok=True)
+    return take_in(replace(given, folder=folder, read=grown.read), current_schema(grown.state)), grown
+
+
+def _grown(state: ChainState, found: DataSchema | None, given: IngestInput, system_time: Instant) -> GrownSource:
     if found is None:
-        return _Grown(state, given.read)
+        return GrownSource(state, given.read)
     maximum = given.intake.column_name_bytes_max
     source, events = evolving_events(state, given.source_name, found, name_bytes_max=maximum)
     blocks = link_blocks(state, events, system_time=system_time)
     names = tuple(field.name for field in found.fields)
     # A push may be read by another step than the source has; it gets the same columns.
     read = replace(given.read, schema=source.read.schema)
-    return _Grown(fold_blocks(state, blocks), read, tuple(blocks), names)
+    return GrownSource(fold_blocks(state, blocks), read, tuple(blocks), names)
 
 
 def plan_source_state(

@@ -60,7 +60,7 @@ from odfabric.ports.clock import Clock, Entropy
 from odfabric.ports.engine import Engine
 from odfabric.ports.jobs import Jobs
 from odfabric.ports.state_index import StateIndex
-from odfabric.usecases.ingest import IngestInput, IngestPorts, ingest_files
+from odfabric.usecases.ingest import IngestInput, IngestPorts, ingest_growing
 from odfabric.usecases.job_actor import account_of, by_member
 from odfabric.usecases.job_run import JobRun
 from odfabric.usecases.judge_file import LISTED_MAX, FilePorts, broken_value, progress_of, take_upload
@@ -193,7 +193,7 @@ def _target(request: Mapping[str, str], ports: TryPorts) -> tuple[ChainState, In
 def _taken_in(
     state: ChainState, given: IngestInput, now: Instant, *, run: JobRun, ports: TryPorts
 ) -> dict[str, object]:
-    made = ingest_files(
+    made, grown = ingest_growing(
         state,
         given,
         system_time=now,
@@ -210,11 +210,11 @@ def _taken_in(
     operations: dict[int, int] = {}
     sample: list[object] = []
     if made.result.offsets is not None:
-        data = describe_slice(made.path, made.result.offsets, rules=made.rules(state))
+        data = describe_slice(made.path, made.result.offsets, rules=made.rules(grown.state))
         operations = count_in_file(made.path, state.vocabulary)
         sample = _first_records(made.path, state.vocabulary)
     plan_add_data(
-        state,
+        grown.state,
         data_schema=made.result.data_schema,
         new_data=data,
         max_event_time=made.result.max_event_time,
@@ -229,7 +229,7 @@ def _taken_in(
         "renamedColumns": renamed,
         "undeclaredFields": undeclared_value(made.result.undeclared),
         "rejected": made.result.rejected,
-        "addedColumns": [field.name for field in made.result.found.fields] if made.result.found else [],
+        "addedColumns": list(grown.columns),
         "sample": sample,
     }
 

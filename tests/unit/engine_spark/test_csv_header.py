@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from odfabric.errors import InvalidData
 from odfabric.formats.csv_grammar import CsvDialect, CsvRecords
-from odfabric_engine_spark.read.csv_header import BOM, Header, excel_note, repeated_row
+from odfabric_engine_spark.read.csv_header import ABSENT, BOM, Header, excel_note, repeated_row
 from odfabric_engine_spark.read.csv_row_counts import wrong_count
 from odfabric_engine_spark.read.encodings import Utf8File, as_utf8
 
@@ -21,14 +21,31 @@ def file_of(folder: Path, text: str) -> Utf8File:
     return as_utf8(folder / "f", "f", encoding="utf-8", scratch=folder, watched="")
 
 
-def header(folder: Path, text: str, wanted: list[str] | None, *, separator: str = ",", declared: bool = True) -> Header:
+def header(
+    folder: Path,
+    text: str,
+    wanted: list[str] | None,
+    *,
+    separator: str = ",",
+    declared: bool = True,
+    optional: frozenset[str] | None = None,
+) -> Header:
     file, dialect = file_of(folder, text), CsvDialect(separator=separator, quote='"', escape="\\")
     with file.text() as stream:
         first = next(iter(CsvRecords(stream, dialect, file="f", value_characters_max=1000)))
-    return Header(file=file, cells=first, wanted=wanted, declared=declared, dialect=dialect, line_characters_max=1000)
+    return Header(
+        file=file,
+        cells=first,
+        wanted=wanted,
+        declared=declared,
+        dialect=dialect,
+        line_characters_max=1000,
+        others_left_out=optional is not None,
+        optional=optional or frozenset(),
+    )
 
 
-def refusal(folder: Path, text: str, wanted: list[str] | None, **options: str) -> InvalidData:
+def refusal(folder: Path, text: str, wanted: list[str] | None, **options: object) -> InvalidData:
     with pytest.raises(InvalidData) as caught:
         header(folder, text, wanted, **options).order()  # type: ignore[arg-type]
     assert caught.value.place.line is not None
@@ -178,3 +195,58 @@ def test_rows_of_other_lengths(tmp_path: Path, row: str, columns: int, word: str
     error = wrong_count(found.file, found.cells, columns, found.dialect, header=True)
     assert error.message.startswith("The row has ")
     assert word in str(error.hint).replace('in "', "in quotes")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "-- MySQL dump 10.13\n--\nDROP TABLE IF EXISTS `t`;\n",
+        "PRAGMA foreign_keys=OFF;\nBEGIN TRANSACTION;\n",
+        "--\n-- PostgreSQL database dump\n--\n\nSET statement_timeout = 0;\n",
+        "INSERT INTO t (id) VALUES (1),(2);\n",
+        "COPY public.t (id, name) FROM stdin;\n1\ta\n",
+    ],
+)
+def test_a_dump_is_named_also_where_no_columns_are_known(tmp_path: Path, text: str) -> None:
+    error = refusal(tmp_path, text, None)
+    assert "dump of SQL" in error.message
+    assert "CSV HEADER" in (error.hint or "")
+
+
+@pytest.mark.parametrize("text", ["--,id\n1,2\n", "set,id\n1,2\n", "CREATE,TABLE\n1,2\n", "--\n1\n"])
+def test_names_that_are_words_of_sql_are_names(tmp_path: Path, text: str) -> None:
+    assert header(tmp_path, text, None).order() == list(range(text.count(",") // 2 + 1))
+
+
+@pytest.mark.parametrize(
+    ("text", "separator"), [("a;b\nx;1\n", "';'"), ("a\tb\r\nx\t1\r\n", '"\\t"'), ("a|b\n\n1|2\n", "'|'")]
+)
+def test_one_column_that_another_separator_cuts_is_several(tmp_path: Path, text: str, separator: str) -> None:
+    error = refusal(tmp_path, text, None)
+    assert f"separator: {separator}" in (error.hint or "")
+
+
+@pytest.mark.parametrize("text", ["a;b\nx\n", "a\nx;1\n", '"a;b"\nx;1\n', "a;b\n", "a;b,c\nx;1,2\n", "name\n"])
+def test_one_column_with_other_signs_is_one(tmp_path: Path, text: str) -> None:
+    assert header(tmp_path, text, None).order() == list(range(1 + ("," in text)))
+
+
+@given(names=NAMES, others=NAMES, data=st.data())
+def test_optional_names_may_be_absent(
+    tmp_path_factory: pytest.TempPathFactory, names: list[str], others: list[str], data: st.DataObject
+) -> None:
+    there = data.draw(st.lists(st.sampled_from(names), min_size=1, unique=True))
+    absent = frozenset(names) - frozenset(there)
+    new = [f"new {index}" for index, _ in enumerate(others)]
+    folder = tmp_path_factory.mktemp("csv")
+    found = header(folder, ",".join([*new, *there]) + "\n", names, optional=absent).order()
+    shown = [*new, *there]
+    assert [None if at == ABSENT else shown[at] for at in found] == [name if name in there else None for name in names]
+    if absent:
+        refusal(folder, ",".join(there) + "\n", names, optional=frozenset())
+
+
+def test_a_header_of_other_names_alone_is_no_file_of_before(tmp_path: Path) -> None:
+    every = frozenset({"id", "name"})
+    for text in ("title\n", "id;name\n", "id,Name\n"):
+        refusal(tmp_path, text, ["id", "name"], optional=every)

@@ -58,8 +58,12 @@ def feature(**members: Any) -> dict[str, Any]:
         ({"type": "FeatureCollection", "features": []}, "this is a FeatureCollection", None),
         ({"properties": {}}, "no `type`", None),
         ({"type": 5}, "its type is the number 5", None),
-        (feature(geometry=None), "The geometry of a Feature must be an object, but this is null", "geometry"),
-        (feature(properties=None), "The properties of a Feature must be an object, but this is null", "properties"),
+        (
+            {"type": "Feature", "properties": {}},
+            "The geometry of a Feature must be an object or null, but there",
+            "geometry",
+        ),
+        ({"type": "Feature", "geometry": POINT}, "properties of a Feature must be an object or null", "properties"),
         (feature(geometry="POINT (1 2)"), "this is the text 'POINT (1 2)'", "geometry"),
         (feature(properties={"geometry": 1}), "as the column of the geometry is", "properties.geometry"),
     ],
@@ -93,3 +97,11 @@ def test_documents_that_are_no_collection_are_refused(text: str, words: str, lin
 
 def test_a_document_of_spaces_has_no_rows() -> None:
     assert rows_of(" \n") == []
+
+
+def test_null_is_a_feature_without_a_place_or_without_properties() -> None:
+    place = Place(file="f", line=1)
+    assert row_of_feature(feature(geometry=None, properties={"a": 1}), place) == {"a": 1, "geometry": None}
+    row = row_of_feature(feature(properties=None), place)
+    assert json.loads(str(row.pop("geometry"))) == POINT
+    assert not row

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from odfabric.errors import Place
-from odfabric_engine_spark.read.json_forms import bad_line, no_row
+from odfabric.errors import InvalidData, Place
+from odfabric_engine_spark.read.json_document import JsonDocument
+from odfabric_engine_spark.read.json_forms import bad_line, no_declared_field, no_row
 from odfabric_engine_spark.read.json_values import JsonParser, JsonValue
 
 PLACE = Place(file="f", line=3)
@@ -23,6 +24,8 @@ PLACE = Place(file="f", line=3)
         ('{"id": NaN}', "NaN is not a JSON value", '"NaN"'),
         ("{'id': 1}", "double quotes", "double quotes"),
         ('{"id": 1} {"id": 2}', "Extra data (character 11)", "one value is on each line"),
+        ('\ufeff{"id": 1}', "Expecting value", "byte order mark"),
+        ('\x1e{"id": 1}', "Expecting value", "U+001E"),
     ],
 )
 def test_a_line_that_is_no_value(text: str, message: str, hint: str) -> None:
@@ -41,7 +44,7 @@ def test_a_line_that_is_no_value(text: str, message: str, hint: str) -> None:
         ([{"id": 1}], True, "this is an array", "application/json"),
         ([1, "a"], True, "this is an array", "names"),
         ([1, "a"], False, "this is an array", "CSV"),
-        ([{"id": 1}], False, "this is an array", "names"),
+        ([{"id": 1}], False, "this is an array", "jq '.[1]'"),
         (5, True, "the number 5", "member of an object"),
         ("x", False, "the text 'x'", "member of an object"),
         (True, False, "true or false", "member of an object"),
@@ -53,3 +56,27 @@ def test_a_value_that_is_no_row(value: JsonValue, line: bool, message: str, hint
     assert message in refusal.message
     assert hint in (refusal.hint or "")
     assert refusal.place == PLACE
+
+
+def test_a_row_within_an_envelope_is_named() -> None:
+    refusal = no_declared_field({"schema": {"type": "struct"}, "payload": {"id": 1}}, PLACE)
+    assert "`schema`, `payload`" in refusal.message
+    assert "write payload.name" in (refusal.hint or "")
+    assert "set-source" in (no_declared_field({"a": 1}, PLACE).hint or "")
+
+
+@pytest.mark.parametrize(
+    ("text", "sub_path", "hint"),
+    [
+        ('{"success": false, "error": {}}', "result.records", "`success`, `error`"),
+        ('{"result": {"rows": []}}', "result.records", "where `records` should stand the document has `rows`"),
+        ('[{"page": 1}, [{"id": 1}]]', "1", "jq '.[1]'"),
+        ("id,n\na,1\n", "", "text/csv"),
+        ('{"id": 1}\n{"id": 2}\n', "id", "NDJSON"),
+    ],
+)
+def test_a_document_without_rows_says_what_it_has(text: str, sub_path: str, hint: str) -> None:
+    document = JsonDocument(text, JsonParser(exact_numbers=False, depth_max=9), file="f")
+    with pytest.raises(InvalidData) as caught:
+        list(document.items(sub_path))
+    assert hint in (caught.value.hint or "")

@@ -141,3 +141,19 @@ def test_marked_columns_and_members_keep_any_value_as_its_text() -> None:
 @pytest.mark.parametrize(("text", "count"), [("[", 1), ('{"a": [', 2), ('{"a": "[{"}', 0), ("}", -1), ('"\\"["', 0)])
 def test_brackets_without_an_end(text: str, count: int) -> None:
     assert open_brackets(text) == count
+
+
+@pytest.mark.parametrize("arrow", [pa.int64(), pa.float64(), pa.bool_(), pa.date32(), pa.timestamp("ms", "UTC")])
+def test_an_object_for_a_value_names_the_member_to_take(arrow: pa.DataType) -> None:
+    with pytest.raises(Misfit) as caught:
+        converter(arrow, FORMATS, path="at")({"$date": "2024-01-02T03:04:05Z"})
+    assert "name.`$date`" in (caught.value.hint or "")
+
+
+def test_a_null_member_and_a_fraction_have_a_way_out() -> None:
+    with pytest.raises(Misfit) as null:
+        converter(pa.struct([pa.field("id", pa.int64(), nullable=False)]), FORMATS, path="data")({})
+    assert "Option" in (null.value.hint or "")
+    with pytest.raises(Misfit) as fraction:
+        converter(pa.int64(), FORMATS, path="id")(2.5)
+    assert "Float64" in (fraction.value.hint or "")

@@ -21,6 +21,7 @@ from typing import IO, BinaryIO, NoReturn
 
 from odfabric.adapters.local_fs.new_file import new_file, regular_file
 from odfabric.errors import Determinate, InvalidData, LimitExceeded, Place
+from odfabric.formats.file_kinds import BEGIN_BYTES, GZIP, ZIP, FileKind, unlike_archive
 
 _PIECE_BYTES = 64 * 1024
 _RATIO_COUNTS_FROM_BYTES = 1024 * 1024
@@ -61,7 +62,7 @@ class ArchivePreparation:
             try:
                 _gunzip(packed, sink, meter, members_max=self._limits.archive_entries_max)
             except (zlib.error, EOFError) as error:
-                raise InvalidData(f"not a whole gzip file: {error}", place=place) from None
+                raise _broken(packed, GZIP, f"not a whole gzip file: {error}", place) from None
 
     def decompress_zip(self, source: Path, into: Path, *, sub_path: str | None) -> None:
         """See the port."""
@@ -102,8 +103,10 @@ class ArchivePreparation:
         entries_max = self._limits.archive_entries_max
         bounded = _BoundedReads(packed, max(_DIRECTORY_BYTES_MIN, entries_max * _DIRECTORY_BYTES_PER_ENTRY))
         try:
-            with _unbroken(place):
+            try:
                 archive = zipfile.ZipFile(bounded)
+            except (*_BROKEN, _OutOfFile) as error:
+                raise _broken(packed, ZIP, f"not a whole zip file: {error}", place) from None
         except _ReadTooLarge:
             raise self._too_many(place) from None
         with archive:
@@ -231,6 +234,15 @@ def _listed(entries: list[zipfile.ZipInfo]) -> str:
 
 def _shown(name: str) -> str:
     return repr(name[:_NAME_CHARACTERS_SHOWN_MAX])
+
+
+def _broken(packed: BinaryIO, archive: FileKind, message: str, place: Place) -> InvalidData:
+    """The refusal of a file that cannot be unpacked: what it is instead, or what is wrong with it."""
+    packed.seek(0)
+    other = unlike_archive(packed.read(BEGIN_BYTES), archive)
+    if other is None:
+        return InvalidData(message, place=place, hint="fetch or send it again; a download may have ended early")
+    return InvalidData(f"The file is {other.name}, and not {archive.name}", place=place, hint=other.hint)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -24,6 +24,8 @@ from odfabric_engine_spark.read.encodings import Utf8File
 
 BOM = "\ufeff"
 OR_WHOLE_LINES = f"or {WHOLE_LINES}: SELECT r.* FROM (SELECT from_csv(line, 'id BIGINT, ..', map('sep', ',')) AS r FROM input WHERE ..)"
+ABSENT = -1
+"""The position of a column that a header does not have."""
 _SET_SOURCE = "`odf set-source`"
 _LINES_SEARCHED = 100
 _COLUMNS_MIN = 2
@@ -34,13 +36,21 @@ _SEPARATORS = ",;\t|"
 _COMMENTS = ("#", "//", "--", "%", "!", "*")
 _PAGE = re.compile(r"\s*<(?:!--|(?:!doctype\s+html|html|head|body)\b)", re.IGNORECASE)
 _XML = re.compile(r"\s*<\?xml\b")
+_STATEMENT = re.compile(
+    r"\s*(?:PRAGMA\s+\w+\s*=|BEGIN(?:\s+TRANSACTION)?;|/\*!\d{5}|(?:CREATE|DROP)\s+TABLE\s"
+    r"|INSERT\s+INTO\s.*\sVALUES\b|SET\s+\w+\s*=.*;|COPY\s.*\sFROM\s+stdin;)",
+    re.IGNORECASE,
+)
 _JSON = re.compile(r'\s*(?:\[\s*)?\{\s*"')
 _EXCEL_NOTE = re.compile(r"\"?sep=(.)\"?\s*", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The names of the first record of a file, and those wanted: of the schema, or of the first file; None for any."""
+    """The names of the first record of a file, and those wanted: of the schema, or of the first file; None for any.
+
+    `others_left_out` says that a header may have more names, `optional` which ones it may lack if it has any other.
+    """
 
     file: Utf8File
     cells: Sequence[Cell]
@@ -49,6 +59,7 @@ class Header:
     dialect: CsvDialect
     line_characters_max: int
     others_left_out: bool = False
+    optional: frozenset[str] = frozenset()
 
     @property
     def names(self) -> list[str]:
@@ -56,19 +67,27 @@ class Header:
         return [cell.text for cell in self.cells]
 
     def order(self) -> list[int]:
-        """For each name that is wanted the column in which it stands. Raises InvalidData."""
+        """For each name that is wanted the column in which it stands, or ABSENT. Raises InvalidData."""
         names = self.names
         if self.wanted is not None and len(set(names)) == len(names) and set(names) == set(self.wanted):
             return [names.index(name) for name in self.wanted]
-        if self.wanted is not None and self.others_left_out and _has_all(names, self.wanted):
-            return [names.index(name) for name in self.wanted]
+        if self.wanted is not None and self.others_left_out and self._has_enough(names, self.wanted):
+            return [names.index(name) if name in names else ABSENT for name in self.wanted]
         self._refuse_other_files()
         if self.wanted is not None:
             self._refuse_lines_above(self.wanted)
         self._refuse_bad_names()
-        if self.wanted is not None:
+        if self.wanted is None:
+            self._refuse_unsplit()
+        else:
             self._refuse_difference(self.wanted)
         return list(range(len(names)))
+
+    def _has_enough(self, names: Sequence[str], wanted: Sequence[str]) -> bool:
+        there = [name for name in wanted if name in names]
+        absent = set(wanted) - set(there)
+        others = [name for name in names if name not in set(wanted)]
+        return bool(there) and absent <= self.optional and _has_all(names, there) and not _near(others, sorted(absent))
 
     def _refused(self, message: str, hint: str, *, at: Cell | None = None) -> InvalidData:
         cell = at or self.cells[0]
@@ -154,6 +173,22 @@ class Header:
             )
         raise self._refused(_came_and_went(added, gone, whose), _changed_hint(added, gone))
 
+    def _refuse_unsplit(self) -> None:
+        """One column, whose name and first value another separator cuts into as many parts, is several columns."""
+        if len(self.cells) > 1 or self.cells[0].quoted:
+            return
+        with self.file.text() as stream:
+            lines = [line for line in islice(_lines(stream), _LINES_SEARCHED) if line.strip()][:2]
+        for separator in _SEPARATORS:
+            other = CsvDialect(separator=separator, quote=self.dialect.quote, escape=self.dialect.escape)
+            names = names_of(lines[0].rstrip("\r\n"), other)
+            values = names_of(lines[1].rstrip("\r\n"), other) if len(lines) > 1 else []
+            if len(names) > 1 and all(names) and len(values) == len(names):
+                raise self._refused(
+                    f"The file seems to be separated by {separator!r}, and the read step says {self.dialect.separator!r}",
+                    f"write `separator: {_yaml_separator(separator)}` in the read step; if it is one column, declare it in a schema",
+                )
+
     def _refuse_other_separator(self, wanted: Sequence[str]) -> None:
         begin = first_line(self.file)
         for separator in _SEPARATORS:
@@ -163,6 +198,11 @@ class Header:
                     f"The header is separated by {separator!r}, and the read step says {self.dialect.separator!r}",
                     f"write `separator: {_yaml_separator(separator)}` in the read step by {_SET_SOURCE}",
                 )
+
+
+def _lines(stream: io.TextIOWrapper) -> Iterator[str]:
+    while line := stream.readline(_FIRST_LINE_CHARACTERS):
+        yield line
 
 
 def other_kind(file: Utf8File) -> InvalidData | None:
@@ -177,7 +217,24 @@ def other_kind(file: Utf8File) -> InvalidData | None:
         )
     if _XML.match(begin):
         return InvalidData("The file is XML, which is not read", place=place, hint="convert it to CSV or NDJSON")
+    if _is_dump(file):
+        return InvalidData(
+            "The file is a dump of SQL statements, not data",
+            place=place,
+            hint="export the rows: `psql -c '\\copy t TO t.csv CSV HEADER'`, `sqlite3 -header -csv FILE 'SELECT * FROM t'`,"
+            " or `mysql --batch -e 'SELECT * FROM t'` for values between tabs",
+        )
     return None
+
+
+def _is_dump(file: Utf8File) -> bool:
+    """Whether the first line that is neither empty nor a comment of SQL begins a statement."""
+    with file.text() as stream:
+        for _ in range(_LINES_SEARCHED):
+            line = stream.readline(_FIRST_LINE_CHARACTERS)
+            if not line or (line.strip() and not line.lstrip().startswith("--")):
+                return _STATEMENT.match(line) is not None
+    return False
 
 
 def excel_note(file: Utf8File) -> InvalidData | None:

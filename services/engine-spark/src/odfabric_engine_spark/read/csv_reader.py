@@ -25,7 +25,7 @@ from odfabric.formats.csv_grammar import Cell
 from odfabric.model.intake import FieldContract
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.read.csv_cells import CsvCells
-from odfabric_engine_spark.read.csv_header import BOM, Header, excel_note, repeated_row
+from odfabric_engine_spark.read.csv_header import ABSENT, BOM, Header, excel_note, repeated_row
 from odfabric_engine_spark.read.csv_options import CsvOptions
 from odfabric_engine_spark.read.dataset_columns import DECLARE_HINT, DatasetColumns
 from odfabric_engine_spark.read.encodings import Utf8File
@@ -55,6 +55,15 @@ class _Part:
     def width(self) -> int:
         """How many cells a row has."""
         return len(self.names) or len(self.order)
+
+    def texts(self, batch: pa.RecordBatch) -> list[pa.Array]:
+        """The columns that are read, nulls for one that the header does not have."""
+        nulls = pa.nulls(batch.num_rows, pa.string())
+        return [nulls if index == ABSENT else batch.column(index) for index in self.order]
+
+    def cells_in_order(self, cells: list[Cell]) -> list[Cell]:
+        """The cells that are read, an empty one for a column that the header does not have."""
+        return [replace(cells[-1], text="") if index == ABSENT else cells[index] for index in self.order]
 
     @property
     def left_out(self) -> list[int]:
@@ -116,7 +125,7 @@ class CsvReader:
             part.first_row = writer.rows
             for batch in part.cells.batches(part.width):
                 self._refuse_second_header(batch, part, writer.rows)
-                texts = [batch.column(index) for index in part.order]
+                texts = part.texts(batch)
                 ordered = [self._nulls(text, column_of) for text, column_of in zip(texts, target, strict=True)]
                 nulls.add(ordered, writer.rows)
                 self._count_left_out(part, batch)
@@ -184,7 +193,14 @@ class CsvReader:
             dialect=self.options.dialect,
             line_characters_max=self.call.settings.line_bytes_max,
             others_left_out=self.contract in (FieldContract.DISCARD, FieldContract.EVOLVE),
+            optional=self._optional(),
         ).order()
+
+    def _optional(self) -> frozenset[str]:
+        """Columns that a header may lack: files of before a source grew a column do not have it."""
+        if self.schema is None or self.contract is not FieldContract.EVOLVE:
+            return frozenset()
+        return frozenset(item.name for item in self.schema if item.nullable)
 
     def _refuse_second_header(self, batch: pa.RecordBatch, part: _Part, first_row: int) -> None:
         """Raises InvalidData for a row that repeats the header, as files have that were put together."""
@@ -272,7 +288,7 @@ class CsvReader:
                 if row is None:
                     break
                 if at == row:
-                    ordered = _FoundRow(part.cells.file.name, [cells[place] for place in part.order], names)
+                    ordered = _FoundRow(part.cells.file.name, part.cells_in_order(cells), names)
                     error = self._misfit(row, index, ordered, target)
                     last = WrongRow(part.cells.file.path, cells[0].line, None, error)
                     row, index = next(wanted, (None, 0))
@@ -300,7 +316,7 @@ class CsvReader:
         """A row as our own parser sees it; the file is read again up to it."""
         part = next(part for part in reversed(self._parts) if part.first_row <= row)
         cells = next(islice(part.cells.rows(), row - part.first_row, None))
-        return _FoundRow(part.cells.file.name, [cells[index] for index in part.order], self._names)
+        return _FoundRow(part.cells.file.name, part.cells_in_order(cells), self._names)
 
 
 @dataclass(frozen=True, slots=True)

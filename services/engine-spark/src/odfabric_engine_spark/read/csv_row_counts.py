@@ -32,6 +32,8 @@ def wrong_count(
 
 def _hint(cells: Sequence[Cell], columns: int, dialect: CsvDialect, *, header: bool) -> str:
     last = cells[-1]
+    if len(cells) == 1 and last.text == "\\.":
+        return "this line ends what COPY of Postgres writes into a dump: remove it, or export by `\\copy t TO 't.csv' CSV HEADER`"
     if len(cells) == columns + 1 and not last.text and not last.quoted:
         return (
             "the row ends with a separator, which makes one more column, an empty one: write rows without a separator at the "

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from odfabric.errors import InvalidData, Place
+from odfabric.formats.file_kinds import BEGIN_BYTES, binary_kind, wide_encoding
 from odfabric.formats.text_encodings import check_encoding, encoding_name
 
 UTF_8 = "utf-8"
@@ -52,8 +53,9 @@ def known_encoding(name: str | None) -> str:
 def as_utf8(path: Path, name: str, *, encoding: str, scratch: Path, watched: str) -> Utf8File:
     """The file as UTF-8, written anew below `scratch` if it is something else; `watched` are characters to look for.
 
-    Raises InvalidData with line and column for bytes that are not of the encoding.
+    Raises InvalidData for a file that is no text, and with line and column for bytes that are not of the encoding.
     """
+    _refuse_other_files(path, name, encoding)
     if encoding == "utf-8":
         return _examined(path, name, watched)
     written = scratch / f"utf8-{path.name}"
@@ -77,13 +79,22 @@ def _examined(path: Path, name: str, watched: str) -> Utf8File:
 
 
 _OTHER_ENCODING = "name the file's encoding in the read step, or convert it"
-_PACKED = {b"\x1f\x8b": "gzip", b"PK\x03\x04": "a zip archive"}
 
 
-def _hint(begin: bytes) -> str:
-    """What to do about bytes that are no text, by the first of them."""
-    packed = next((name for magic, name in _PACKED.items() if begin.startswith(magic)), None)
-    return f"this is {packed}: unpack it (a polling source does that by `prepare`)" if packed else _OTHER_ENCODING
+def _refuse_other_files(path: Path, name: str, encoding: str) -> None:
+    """Raises InvalidData for a file of another kind, which some encodings would read as text."""
+    with path.open("rb") as source:
+        begin = source.read(BEGIN_BYTES)
+    place = Place(file=name, line=1)
+    if kind := binary_kind(begin):
+        raise InvalidData(f"The file is {kind.name}, not text", place=place, hint=kind.hint)
+    wide = wide_encoding(begin)
+    if wide is not None and not encoding.startswith(("utf-16", "utf-32", "utf_16", "utf_32")):
+        raise InvalidData(
+            f"The file is text in {wide}, and read as {encoding}",
+            place=place,
+            hint=f"write `encoding: {wide}` in the read step, or convert it to UTF-8 (`iconv -f {wide} -t utf-8`)",
+        )
 
 
 def _decoded(source: io.BufferedReader, decoder: codecs.IncrementalDecoder, name: str, encoding: str) -> Iterator[str]:
@@ -97,7 +108,7 @@ def _decoded(source: io.BufferedReader, decoder: codecs.IncrementalDecoder, name
             raise InvalidData(
                 f"Byte 0x{error.object[error.start]:02x} is not {encoding}",
                 place=Place(file=name, line=line + _newlines(before), column=_column(before)),
-                hint=_hint(error.object) if line == 1 and not last else _OTHER_ENCODING,
+                hint=_OTHER_ENCODING,
             ) from None
         if text:
             yield text

@@ -1,7 +1,7 @@
 """GeoJSON features as rows.
 
 Owns what becomes of a feature: a row of its properties, and the column `geometry` with the geometry's text. Invariant: numbers of a
-geometry keep the digits with which they were written. `id`, `bbox` and members that GeoJSON does not define are left out, as in the
+geometry keep the digits with which they were written; a feature without a place has null, and one without properties has nulls. `id`, `bbox` and members that GeoJSON does not define are left out, as in the
 reference. Source: RFC 7946, sections 3.2 and 3.3; specification facts, "Ingestion" 5.
 """
 
@@ -14,6 +14,7 @@ GEOMETRY = "geometry"
 FEATURES = "features"
 _FEATURE = "Feature"
 _COLLECTION = "FeatureCollection"
+_AS_JSON = f"read the file by `kind: Json` with `subPath: {FEATURES}`, and push it as application/json"
 
 
 def row_of_feature(value: JsonValue, place: Place) -> dict[str, JsonValue]:
@@ -27,22 +28,24 @@ def row_of_feature(value: JsonValue, place: Place) -> dict[str, JsonValue]:
             hint="a FeatureCollection is read by `kind: GeoJson`, application/geo+json; features, one a line,"
             " by `kind: NdGeoJson`, application/x-ndgeojson",
         )
-    properties, geometry = (value.get(name) for name in ("properties", GEOMETRY))
-    for name, member in (("properties", properties), (GEOMETRY, geometry)):
-        if not isinstance(member, dict):
+    for name in ("properties", GEOMETRY):
+        member = value.get(name)
+        if not isinstance(member, dict) and not (member is None and name in value):
+            what = f"this is {kind_of(member)}" if name in value else "there is none"
             raise InvalidData(
-                f"The {name} of a Feature must be an object, but this is {kind_of(member)}",
+                f"The {name} of a Feature must be an object or null, but {what}",
                 place=_within(place, name),
-                hint=f"leave out features without {name}, or read the file by `kind: Json` with `subPath: {FEATURES}`",
+                hint=f'write `"{name}": null` where there is none, or {_AS_JSON}',
             )
+    properties, geometry = value["properties"] or {}, value[GEOMETRY]
     assert isinstance(properties, dict)
     if GEOMETRY in properties:
         raise InvalidData(
             f"A property is called `{GEOMETRY}`, as the column of the geometry is",
             place=_within(place, f"properties.{GEOMETRY}"),
-            hint=f"rename the property, or read the file by `kind: Json` with `subPath: {FEATURES}`",
+            hint=f"rename the property, or {_AS_JSON}",
         )
-    return {**properties, GEOMETRY: json_text(geometry)}
+    return {**properties, GEOMETRY: None if geometry is None else json_text(geometry)}
 
 
 def check_collection(kind: JsonValue, *, has_type: bool, place: Place) -> None:

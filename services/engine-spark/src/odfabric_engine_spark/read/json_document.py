@@ -12,8 +12,11 @@ from typing import NoReturn
 
 from odfabric.errors import InvalidData, Place
 from odfabric_engine_spark.read.geojson import FEATURES, check_collection
+from odfabric_engine_spark.read.json_forms import listed_names
 from odfabric_engine_spark.read.json_values import JsonParser, JsonValue, kind_of
 
+_JQ = ": take the array out before the push, as `jq '.[1]'` takes the second item of an array"
+_NO_DOCUMENT = "`jq . FILE` finds such places; CSV is pushed as text/csv, and objects on lines of their own are NDJSON, application/x-ndjson"
 _SPACES = re.compile(r"[ \t\r\n]*")
 
 
@@ -63,23 +66,30 @@ class JsonDocument:
             self._refuse("there is more after the end of the document")
         check_collection(kind, has_type=has_type, place=Place(file=self._file))
         if not found:
-            self._not_found(FEATURES)
+            self._not_found(FEATURES, "a FeatureCollection has its features in this member")
 
     def _at(self, path: tuple[str, ...], whole: str) -> Iterator[tuple[JsonValue, int, int]]:
         if not path:
             yield from self._array(whole)
             return
         if self._peek() != "{":
-            self._not_found(whole)
-        found = False
+            value, _ = self._value()
+            self._not_found(
+                whole, f"before `{path[0]}` stands {kind_of(value)}, and a subPath leads through objects only{_JQ}"
+            )
+        found, others = False, list[str]()
         for key in self._keys():
             if key == path[0]:
                 found = True
                 yield from self._at(path[1:], whole)
             else:
+                others.append(key)
                 self._value()
         if not found:
-            self._not_found(whole)
+            names = listed_names(others)
+            self._not_found(
+                whole, f"where `{path[0]}` should stand the document has {names}; an answer of an error has no rows"
+            )
 
     def _array(self, whole: str) -> Iterator[tuple[JsonValue, int, int]]:
         if self._peek() != "[":
@@ -151,9 +161,9 @@ class JsonDocument:
         self._counted = self._position
         return self._line
 
-    def _not_found(self, whole: str) -> NoReturn:
-        raise InvalidData(f"Sub-path not found: {whole}", place=Place(file=self._file))
+    def _not_found(self, whole: str, hint: str) -> NoReturn:
+        raise InvalidData(f"Sub-path not found: {whole}", place=Place(file=self._file), hint=hint)
 
     def _refuse(self, reason: str, hint: str | None = None) -> NoReturn:
         place = Place(file=self._file, line=self._line_here())
-        raise InvalidData(f"Not a JSON document: {reason}", place=place, hint=hint)
+        raise InvalidData(f"Not a JSON document: {reason}", place=place, hint=hint or _NO_DOCUMENT)

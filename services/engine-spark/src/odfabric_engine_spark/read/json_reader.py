@@ -25,7 +25,7 @@ from odfabric_engine_spark.read.encodings import Utf8File
 from odfabric_engine_spark.read.geojson import row_of_feature
 from odfabric_engine_spark.read.input_rows import InputRows, check_names
 from odfabric_engine_spark.read.json_document import JsonDocument
-from odfabric_engine_spark.read.json_forms import bad_line, no_row
+from odfabric_engine_spark.read.json_forms import bad_line, no_declared_field, no_row
 from odfabric_engine_spark.read.json_infer import infer_json_schema
 from odfabric_engine_spark.read.json_values import (
     Convert,
@@ -246,6 +246,7 @@ class _Conversion:
     ) -> None:
         self._hint = hint
         self._required = [not item.nullable for item in schema]
+        self._names = frozenset(schema.names)
         self._converts: list[tuple[str, Convert]] = [
             (item.name, member_converter(item, formats, path=item.name, marked=marked)) for item in schema
         ]
@@ -259,6 +260,8 @@ class _Conversion:
             raise InvalidData(
                 f"There is no column for the field `{shown_name(undeclared)}`", place=place, hint=self._hint
             )
+        if any(self._required) and row.members and self._names.isdisjoint(row.members):
+            raise no_declared_field(row.members, Place(file=row.file, line=row.line))
         values: list[object] = []
         for name, convert in self._converts:
             value = row.members.get(name)

@@ -247,7 +247,9 @@ def _item(value: object, convert: Convert, *, nullable: bool) -> object:
     if value is not None:
         return convert(value)
     if not nullable:
-        raise Misfit("null where a value is required")
+        raise Misfit(
+            "null where a value is required", "a member that may be null is declared as {kind: Option, inner: ..}"
+        )
     return None
 
 
@@ -335,7 +337,7 @@ def _time(parse: Callable[[str], int | None], word: str, hint: Callable[[object]
     def convert(value: object) -> int:
         found = parse(value) if isinstance(value, str) else None
         if found is None:
-            raise Misfit(_misfit(value, word).message, hint(value))
+            raise _misfit(value, word, hint(value))
         return found
 
     return convert
@@ -425,7 +427,16 @@ def _is_utf8(text: str) -> bool:
 def _misfit(value: object, word: str, hint: str | None = None) -> Misfit:
     if hint is None and isinstance(value, str) and _DECIMAL.fullmatch(value):
         hint = "a number in quotes is a text: declare String, and cast it in a preprocess query"
+    if hint is None and isinstance(value, dict) and value:
+        hint = _of_object(value)
+    if hint is None and "integer" in word and isinstance(value, float | Decimal):
+        hint = "declare Float64 or Decimal, and round it in a preprocess query if integers are wanted"
     return Misfit(f"{kind_of(value)} is not {word}", hint)
+
+
+def _of_object(value: Mapping[str, object]) -> str:
+    member = next(iter(value))
+    return f"declare it as a Struct with its members, and take the one that holds the value in a preprocess query: name.`{shown(member)[1:-1]}`"
 
 
 def kind_of(value: object) -> str:

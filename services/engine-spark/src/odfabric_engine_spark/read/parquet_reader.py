@@ -37,8 +37,9 @@ from odfabric_engine_spark.read.second_reader import SecondReader
 from odfabric_engine_spark.read.slice_types import exactly_castable, slice_field
 from odfabric_engine_spark.read.staging import StagingWriter
 from odfabric_engine_spark.read.uuid_texts import is_uuid, without_extensions
+from odfabric_engine_spark.read.value_hints import column_in_sql
 from odfabric_engine_spark.session import interpret
-from odfabric_engine_spark.spark_types import spark_schema
+from odfabric_engine_spark.spark_types import spark_schema, spark_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +136,8 @@ class ParquetReader:
             index = file.schema.get_field_index(wanted.name)
             if index < 0:
                 if not wanted.nullable:
-                    raise InvalidData(f"Column `{wanted.name}` is missing", place=place)
+                    hint = "a column that may be missing is declared as `type: {kind: Option, inner: ..}`, and is null then"
+                    raise InvalidData(f"Column `{wanted.name}` is missing", place=place, hint=hint)
                 continue
             if types.is_null(file.schema.field(index).type):
                 continue  # nulls fit every type
@@ -143,7 +145,8 @@ class ParquetReader:
             if _is_bytes_of_uuid(file.schema.field(index).type, wanted.type):
                 continue
             if not exactly_castable(found, wanted.type) and not _same_but_nulls(found, wanted.type):
-                raise InvalidData(f"Column `{wanted.name}` is {found} instead of {wanted.type}", place=place)
+                message = f"Column `{wanted.name}` is {found} instead of {wanted.type}"
+                raise InvalidData(message, place=place, hint=_cast_hint(found, wanted))
 
     def _stage(self, file: _File, target: pa.Schema, writer: StagingWriter, nulls: NullCounts) -> Survey:
         """Writes the rows of one file, with nulls for columns that it does not have."""
@@ -200,6 +203,28 @@ def _checked(array: pa.Array, arrow: pa.DataType) -> pa.Array:
     if _is_beyond_micros(found):
         raise pa.ArrowInvalid("the timestamp is out of range")
     return found
+
+
+def _cast_hint(found: pa.DataType, wanted: pa.Field) -> str:
+    """How a column of another type is taken in."""
+    declared = _TYPE_NAMES.get(found, "a type that takes it")
+    name = column_in_sql(wanted.name)
+    sql_type = spark_type(wanted.type, wanted.name).simpleString().upper()
+    return (
+        f"declare the column as {declared} in the schema of the read step by `odf set-source`, and write "
+        f"CAST({name} AS {sql_type}) AS {name} in the preprocess query"
+    )
+
+
+_TYPE_NAMES = {
+    pa.string(): "String",
+    pa.float64(): "Float64",
+    pa.float32(): "Float32",
+    pa.bool_(): "Bool",
+    pa.date32(): "Date",
+    TIMESTAMP_TYPE: "Timestamp",
+    **{getattr(pa, f"{sign}int{bits}")(): f"{sign.upper()}Int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
+}
 
 
 def _is_bytes_of_uuid(found: pa.DataType, wanted: pa.DataType) -> bool:

@@ -197,7 +197,7 @@ def _value(record: bytes, column: _Column, table: _Table, place: Place) -> JsonV
         text = raw.partition(b"\0")[0].decode(table.encoding)
     except UnicodeDecodeError:
         raise InvalidData(
-            f"{shown(repr(raw))} is no text of {table.encoding}",
+            f"{shown(raw.rstrip().decode('ascii', 'backslashreplace'))} is no text of {table.encoding}",
             place=Place(file=place.file, row=place.row, field=column.name),
             hint="put a .cpg file with the name of the encoding into the archive, for example ISO-8859-1",
         ) from None

@@ -91,6 +91,12 @@ def _slice_type(arrow: pa.DataType, path: str) -> pa.DataType:
         return arrow
     if types.is_fixed_size_binary(arrow):
         return arrow
+    if types.is_null(arrow):
+        raise IncompatibleSchema(
+            f"Column `{path}` holds nulls only, and the file says no type of it",
+            place=Place(field=path),
+            hint="declare the type that it has in other files, as Option, in the schema of the read step",
+        )
     raise IncompatibleSchema(
         f"Column `{path}` is of type {arrow}, which is not supported",
         place=Place(field=path),

@@ -48,7 +48,9 @@ def check_text_type(arrow: pa.DataType, *, path: str) -> None:
     """Raises IncompatibleSchema naming `path` if a type has no form as text."""
     known = (types.is_string, types.is_boolean, types.is_integer, types.is_decimal, types.is_floating)
     if not any(is_so(arrow) for is_so in (*known, types.is_date32, types.is_timestamp)):
-        raise IncompatibleSchema(f"Column `{path}`: {arrow} has no form as text", place=Place(field=path))
+        raise IncompatibleSchema(
+            f"Column `{path}`: {arrow} has no form as text", place=Place(field=path), hint=_made_of_text(arrow)
+        )
 
 
 def typed(texts: pa.Array, arrow: pa.DataType, formats: TextFormats) -> pa.Array:
@@ -74,6 +76,16 @@ def typed(texts: pa.Array, arrow: pa.DataType, formats: TextFormats) -> pa.Array
     if millis is None:
         millis = _of_each(texts, formats.timestamp.millis, pa.int64())
     return millis.cast(TIMESTAMP_TYPE).cast(arrow)
+
+
+def _made_of_text(arrow: pa.DataType) -> str:
+    if types.is_binary(arrow):
+        way = "unhex(name) where it is hexadecimal, unhex(substring(name, 3)) after \\x, unbase64(name) where it is base64"
+    elif types.is_list(arrow):
+        way = "from_json(name, 'ARRAY<BIGINT>') for [1,2], split(name, ';') for 1;2"
+    else:
+        way = "from_json(name, 'STRUCT<a: BIGINT>')"
+    return f"declare the column as String, and make the value in the preprocess query: {way}"
 
 
 def type_word(arrow: pa.DataType, formats: TextFormats) -> str:

@@ -47,6 +47,10 @@ NULL_WORDS = frozenset(
         "…",
         "*",
         "x",
+        "0000-00-00",
+        "0000-00-00 00:00:00",
+        "infinity",
+        "-infinity",
     ]
 ) | {"\\n"}
 """Texts that writers put where there is no value, in lower case."""
@@ -59,7 +63,18 @@ _FRACTION = re.compile(r"[+-]?(?:\d+\.\d*|\.\d+)", re.ASCII)
 _WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
 _EXPONENT = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)[eE][+-]?\d{1,4}", re.ASCII)
 _HEXADECIMAL = re.compile(r"[+-]?0[xX][0-9a-fA-F]+", re.ASCII)
+_SHEET_ERROR = re.compile(r"#[^\d\s#][^\s#]{0,15}")
+"""What spreadsheets write where a formula failed, in any language: #DIV/0!, #REF!, #WERT!."""
+_TOO_NARROW = re.compile(r"#{2,}")
+_CORE = re.compile(r"\d(?:[\d.,'’_ \u00a0\u202f\u2009]*\d)?", re.ASCII)
 _NUMBER_WITH_MORE = re.compile(r"[^\d]{0,8}\d[\d.,' \u00a0\u202f]*[^\d]{0,8}", re.ASCII)
+_ZONE_IN_BRACKETS = re.compile(r"\d{4}-\d\d-\d\d[T ][\d:.]+(?P<offset>Z|[+-]\d\d:?\d\d)?\[[A-Za-z0-9_+/-]+\]", re.ASCII)
+_NAMED_ZONE = re.compile(
+    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)? ?(?:[A-Z][A-Za-z_]*/[A-Za-z0-9_+/-]+|(?![AP]M)[A-Z]{2,5})",
+    re.ASCII,
+)
+_LEAP_SECOND = re.compile(r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:60(?:\D|$)", re.ASCII)
+_LATE_HOUR = re.compile(r" ?(?:2[4-9]|[3-9]\d):\d\d(?::\d\d)?", re.ASCII)
 _TRUTHS = frozenset("t f y n yes no 1 0".split())  # noqa: SIM905
 _DIGITS_MAX = 38
 _SCALE_SHOWN = 4
@@ -71,6 +86,11 @@ def value_hint(text: str, arrow: pa.DataType, formats: TextFormats, *, name: str
     return next(chain(words.ways(), [words.left_out()]))
 
 
+def column_in_sql(name: str) -> str:
+    """A column or member as a query names it."""
+    return name if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) else "`" + name.replace("`", "``") + "`"
+
+
 class _Words:
     """The ways out for one text, the fitting one first."""
 
@@ -79,14 +99,16 @@ class _Words:
         self.arrow = arrow
         self.formats = formats
         self.null = null
-        self.column = name if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) else "`" + name.replace("`", "``") + "`"
+        self.column = column_in_sql(name)
         self.sql_type = spark_type(arrow, name).simpleString().upper()
 
     def ways(self) -> Iterator[str]:
         """Hints, the most likely first."""
         if self.text.strip() != self.text and self.text.strip():
             yield f"spaces stand around the value: {self.by_query(self._trimmed())}"
-        if self.text.strip().lower() in NULL_WORDS or not self.text.strip():
+        if _TOO_NARROW.fullmatch(self.text.strip()):
+            yield "spreadsheets show this where a column is too narrow for its value: widen the column and export the file again"
+        if self._seems_null():
             yield self._null()
         if types.is_boolean(self.arrow):
             yield self._truth()
@@ -94,6 +116,10 @@ class _Words:
             yield from self._time()
         else:
             yield from self._number()
+
+    def _seems_null(self) -> bool:
+        text = self.text.strip()
+        return not text or text.lower() in NULL_WORDS or _SHEET_ERROR.fullmatch(text) is not None
 
     def by_query(self, expression: str, sql_type: str | None = None) -> str:
         """The sentence that reads the column by an expression over its text."""
@@ -149,12 +175,31 @@ class _Words:
             yield f"the minus sign is U+2212: {self.by_query(self._replaced(chr(0x2212), '-'))}"
         if _HEXADECIMAL.fullmatch(self.text):
             yield f"a hexadecimal number: {self.by_query(f'conv(substring({self.column}, 3), 16, 10)')}"
-        if _NUMBER_WITH_MORE.fullmatch(self.text) and not self.text.isspace():
-            expression = f"regexp_replace({self.column}, '[^0-9.-]', '')"
+        if _NUMBER_WITH_MORE.fullmatch(self.text) and (core := _CORE.search(self.text)):
+            yield from self._with_more(core[0])
+
+    def _with_more(self, core: str) -> Iterator[str]:
+        """A number `core` among other signs; what these mean for its value is kept where it is a minus."""
+        sense = "look at what the signs mean (currency, percent)"
+        source = self.column
+        if "(" in self.text and ")" in self.text:
+            source, sense = f"replace({source}, '(', '-')", "parentheses are read as a minus"
+        elif self.text.rstrip().endswith(("-", "\u2212")):
+            source = f"regexp_replace({source}, '^(.*)[-\u2212]$', '-$1')"
+            sense = "a minus at the end is read as one in front"
+        kept = f"regexp_replace({source}, '[^0-9.-]', '')"
+        comma = f"replace(regexp_replace({source}, '[^0-9,-]', ''), ',', '.')"
+        only_comma = "," in core and "." not in core
+        if only_comma and re.fullmatch(r"\d{1,3},\d{3}", core):
             yield (
-                f"more than a number: {self.by_query(expression, decimal)}, and look at what the signs mean "
-                "(currency, percent, parentheses for a minus)"
+                f"more than a number: if the comma separates thousands, {self.by_query(kept, self._decimal_type())}; "
+                f"if it is a decimal comma, {self.by_query(comma, self._more_decimal())}; {sense}"
             )
+        is_comma = core.rfind(",") > core.rfind(".") and core.count(",") == 1
+        expression = comma if is_comma else kept
+        if core.count(".") > 1:
+            expression = comma
+        yield f"more than a number: {self.by_query(expression, self._more_decimal())}, and {sense}"
 
     def _exact(self) -> Iterator[str]:
         """Texts that are numbers, but none of the type."""
@@ -193,6 +238,8 @@ class _Words:
 
     def _decimal_type(self) -> str:
         """The type of the column where it takes what stands after a point, else a decimal."""
+        if types.is_integer(self.arrow) and re.search(r"\d[eE][+-]?\d+$", self.text):
+            return "DOUBLE"
         if (
             types.is_integer(self.arrow)
             and re.search(r"[.,]\d+$", self.text)
@@ -200,6 +247,10 @@ class _Words:
         ):
             return f"DECIMAL(18, {_SCALE_SHOWN})"
         return str(self.sql_type)
+
+    def _more_decimal(self) -> str:
+        fraction = re.search(r"[.,]\d+\D*$", self.text)
+        return f"DECIMAL(18, {_SCALE_SHOWN})" if types.is_integer(self.arrow) and fraction else str(self.sql_type)
 
     def _digits(self) -> str:
         number = Decimal(self.text).as_tuple()
@@ -213,19 +264,65 @@ class _Words:
 
     def _time(self) -> Iterator[str]:
         is_date = types.is_date(self.arrow)
+        yield from self._time_with_more()
         yield from time_ways(self.text, self.formats, is_date=is_date)
+        yield from self._part_of_time()
         if epoch := epoch_function(self.text):
             count = f"{epoch}(CAST({self.column} AS BIGINT))"
             option = (
                 "" if is_date or epoch != "timestamp_seconds" else "write `timestampFormat: '%s'` in the read step, or "
             )
             yield f"a count since 1970: {option}{self._as_time(count)}"
+        if re.fullmatch(r"-?\d{18,19}", self.text, re.ASCII):
+            yield f"a count of nanoseconds since 1970: {self._as_time(f'timestamp_micros(CAST({self.column} AS BIGINT) DIV 1000)')}"
+        elif re.fullmatch(r"-?\d{9,11}\.\d+", self.text, re.ASCII):
+            yield f"a count since 1970: {self._as_time(f'timestamp_seconds(CAST({self.column} AS DECIMAL(20, 6)))')}"
         if is_day_serial(self.text):
             day = f"timestamp_seconds(round((CAST({self.column} AS DOUBLE) - 25569) * 86400))"
             yield f"a day as spreadsheets count them: {self._as_time(day)}"
         option = "dateFormat" if is_date else "timestampFormat"
         if re.search(r"\d", self.text):
             yield f"say how times look by `{option}`, with directives such as '%d.%m.%Y'; {self.left_out()}"
+
+    def _time_with_more(self) -> Iterator[str]:
+        """Times whose zone has a name, and seconds and hours that most calendars do not have."""
+        column = self.column
+        if types.is_date(self.arrow):
+            return
+        if found := _ZONE_IN_BRACKETS.fullmatch(self.text):
+            plain = f"split_part({column}, '[', 1)" if found["offset"] else f"translate({column}, '[]', ' ')"
+            yield f"the zone has a name: {self._as_time(f'CAST({plain} AS TIMESTAMP)')}"
+        elif _NAMED_ZONE.fullmatch(self.text):
+            yield f"the zone has a name: {self._as_time(f'CAST({column} AS TIMESTAMP)')}, which reads UTC, CET and Europe/Paris"
+        elif _LEAP_SECOND.search(self.text):
+            expression = f"regexp_replace({column}, ':60', ':59')"
+            yield f"a leap second, which no timestamp has: {self._as_time(f'CAST({expression} AS TIMESTAMP)')}"
+        elif _LATE_HOUR.fullmatch(self.text):
+            yield "an hour from 24 on belongs to the next day, and no day is named: declare the column as String"
+
+    def _part_of_time(self) -> Iterator[str]:
+        """Years, months, quarters and weeks are read as their first day."""
+        column, text = self.column, self.text
+        first = None
+        if re.fullmatch(r"(?:1[5-9]|2[01])\d\d(?:-(?:0[1-9]|1[0-2]))?", text, re.ASCII):
+            kind, first = ("a month" if "-" in text else "a year"), f"CAST({column} AS DATE)"
+        elif re.fullmatch(r"\d{4}-?Q[1-4]", text, re.ASCII):
+            kind, first = (
+                "a quarter",
+                f"make_date(CAST(left({column}, 4) AS INT), 3 * CAST(right({column}, 1) AS INT) - 2, 1)",
+            )
+        elif re.fullmatch(r"\d{4}-?W(?:0[1-9]|[1-4]\d|5[0-3])", text, re.ASCII):
+            kind = "an ISO week"
+            first = (
+                f"date_add(trunc(make_date(CAST(left({column}, 4) AS INT), 1, 4), 'WEEK'), "
+                f"7 * (CAST(right({column}, 2) AS INT) - 1))"
+            )
+        if first is not None:
+            cast = first if types.is_date(self.arrow) else f"CAST({first} AS TIMESTAMP)"
+            yield f"{kind}, not a day: to take its first day, {self._as_text(cast)}"
+
+    def _as_text(self, expression: str) -> str:
+        return f"declare the column as String, and write {expression} AS {self.column} in the preprocess query"
 
     def _as_time(self, expression: str) -> str:
         cast = f"CAST({expression} AS DATE)" if types.is_date(self.arrow) else expression
@@ -243,7 +340,10 @@ def time_ways(text: str, formats: TextFormats, *, is_date: bool) -> Iterator[str
     elif is_date and (formats_of(text, is_date=False) or formats.timestamp.millis(text) is not None):
         yield "the text has a time of day: declare the column as Timestamp"
     if not found and own.text == RFC3339 and re.match(r"\d{4}-\d{2}-\d{2}", text, re.ASCII):
-        yield "no such time exists; if the row shall stay, declare the column as String and try_cast it in the preprocess query"
+        yield (
+            "no such time is read; if the row shall stay, declare the column as String and try_cast it in the preprocess query, "
+            "which makes it null"
+        )
 
 
 def json_time_hint(arrow: pa.DataType, formats: TextFormats, path: str, value: object) -> str | None:
@@ -253,6 +353,8 @@ def json_time_hint(arrow: pa.DataType, formats: TextFormats, path: str, value: o
         return next(time_ways(value, formats, is_date=is_date), None)
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         return None
+    if is_date and (calendar := _calendar_number(value, path)):
+        return calendar
     function = epoch_function(str(value).partition(".")[0]) or "timestamp_seconds"
     count = f"{function}({path if isinstance(value, int) else f'CAST({path} AS BIGINT)'})"
     cast = f"CAST({count} AS DATE)" if is_date else count
@@ -263,6 +365,20 @@ def json_time_hint(arrow: pa.DataType, formats: TextFormats, path: str, value: o
         f"a count since 1970: declare it as {kind}, and write {cast} AS {path} in the preprocess query "
         f"({other}, if it counts so){option}"
     )
+
+
+def _calendar_number(value: int | float | Decimal, path: str) -> str | None:
+    """How an integer is read that is a date or a year as people write them, or a count of days; None if it seems to be none."""
+    text = str(value)
+    if formats_of(text, is_date=True):
+        expression, kind = f"to_date(CAST({path} AS STRING), 'yyyyMMdd')", "a date without separators"
+    elif re.fullmatch(r"(?:19|20)\d\d", text):
+        expression, kind = f"make_date({path}, 1, 1)", "a year"
+    elif re.fullmatch(r"-?\d{1,5}", text):
+        expression, kind = f"date_from_unix_date(CAST({path} AS INT))", "a count of days since 1970"
+    else:
+        return None
+    return f"{kind}: declare it as Int64, and write {expression} AS {path} in the preprocess query"
 
 
 def _literal(text: str) -> str:
