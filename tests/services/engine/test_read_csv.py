@@ -263,7 +263,9 @@ def test_packed_files_are_recognized(engine_call: EngineCall) -> None:
             zipped.writestr("a.csv", "city,population\n" + "Aé,1\n" * 100)
         packed = {"gzip": gzip.compress(b"a,b\n1,2\n", mtime=0), "a zip archive": archive.getvalue()}
     for name, content in packed.items():
-        assert f"this is {name}" in str(refusal(engine_call, csv_step(header=True), content).hint)
+        error = refusal(engine_call, csv_step(header=True), content)
+        assert name in error.message
+        assert "unpack" in str(error.hint)
     other = refusal(engine_call, csv_step(header=True), b"a,b\n1,caf\xe9\n")
     assert "encoding" in str(other.hint)
 

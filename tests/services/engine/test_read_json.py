@@ -279,7 +279,7 @@ def test_features_become_rows(engine_call: EngineCall) -> None:
 
 
 def test_features_are_refused_with_their_line(engine_call: EngineCall) -> None:
-    rows = lines(feature(name="a"), {**feature(name="b"), "geometry": None})
+    rows = lines(feature(name="a"), {**feature(name="b"), "geometry": "POINT (1 2)"})
     error = refusal(engine_call, ReadStepNdGeoJson(), rows)
     assert (error.place.file, error.place.line, error.place.field) == ("f0", 2, "geometry")
     document = b'{"type": "FeatureCollection", "features": [\n' + b",\n".join(rows.splitlines()) + b"]}"

@@ -72,7 +72,7 @@ def test_other_names_are_refused_by_name(
     folder = tmp_path_factory.mktemp("csv")
     if set(names) == set(other):
         return
-    error = refusal(folder, ",".join(other) + "\n1\n", names)
+    error = refusal(folder, ",".join(other) + "\n9\n", names)
     text = f"{error.message} {error.hint}"
     assert any(f"`{name}`" in text for name in set(names) ^ set(other))
 
@@ -250,3 +250,5 @@ def test_a_header_of_other_names_alone_is_no_file_of_before(tmp_path: Path) -> N
     every = frozenset({"id", "name"})
     for text in ("title\n", "id;name\n", "id,Name\n"):
         refusal(tmp_path, text, ["id", "name"], optional=every)
+    other = refusal(tmp_path, "id;name\n", ["id", "name", "grown"], optional=frozenset({"grown"}))
+    assert "separator: ';'" in (other.hint or "")

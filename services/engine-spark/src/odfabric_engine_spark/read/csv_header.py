@@ -193,7 +193,9 @@ class Header:
         begin = first_line(self.file)
         for separator in _SEPARATORS:
             other = CsvDialect(separator=separator, quote=self.dialect.quote, escape=self.dialect.escape)
-            if separator != self.dialect.separator and len(wanted) > 1 and set(names_of(begin, other)) == set(wanted):
+            names = set(names_of(begin, other))
+            known = names & set(wanted)
+            if separator != self.dialect.separator and len(known) > 1 and (len(known) == len(wanted) or self.optional):
                 raise self._refused(
                     f"The header is separated by {separator!r}, and the read step says {self.dialect.separator!r}",
                     f"write `separator: {_yaml_separator(separator)}` in the read step by {_SET_SOURCE}",
