@@ -260,7 +260,7 @@ def test_columns_that_are_renamed_are_told(node: NodeProcess, tmp_path: Path) ->
     (tmp_path / "more.ndjson").write_bytes(body)
     odf = Odf(options=("--workspace", str(node.workspace)))
     told = odf.run("ingest", "renaming", str(tmp_path / "more.ndjson"))
-    assert "1 new row; stored `op` as `_op`, for system columns have these names" in told.out
+    assert "1 row added; stored `op` as `_op`, for system columns have these names" in told.out
     assert [row["_op"] for row in node.tail("renaming")] == [7, 7]
 
 

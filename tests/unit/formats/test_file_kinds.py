@@ -24,7 +24,7 @@ def archive(*names: str) -> bytes:
 @pytest.mark.parametrize(
     ("begin", "name", "hint"),
     [
-        (gzip.compress(b"id\n1\n"), "packed by gzip", "format: Gzip"),
+        (gzip.compress(b"id\n1\n", mtime=0), "packed by gzip", "format: Gzip"),
         (archive("a.csv"), "a zip archive", "format: Zip"),
         (archive("[Content_Types].xml", "xl/workbook.xml"), "a document of Office, such as .xlsx", "CSV"),
         (archive("docs/xl.csv"), "a zip archive", "unpack"),
