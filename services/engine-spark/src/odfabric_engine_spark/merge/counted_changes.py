@@ -8,6 +8,7 @@ from odfabric.model.engine import RowChanges
 from odfabric.model.operation import OperationType
 from odfabric.model.source import (
     MergeStrategy,
+    MergeStrategyAppend,
     MergeStrategyChangelogStream,
     MergeStrategyLedger,
     MergeStrategySnapshot,
@@ -26,6 +27,8 @@ def row_changes(strategy: MergeStrategy, operations: Mapping[int, int], *, given
         )
     )
     match strategy:
+        case MergeStrategyAppend():
+            return RowChanges(added=added)
         case MergeStrategyChangelogStream():
             used = added + retracted + before + corrected
         case MergeStrategySnapshot():
