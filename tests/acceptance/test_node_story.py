@@ -47,7 +47,7 @@ def test_push_in_three_formats_and_read_back(node: NodeProcess) -> None:
 
     rows = [reading(0), reading(1, "B", None)]
     first = node.post("/local/formats/ingest", ndjson(rows), content_type=NDJSON)
-    assert (first.status_code, sorted(first.json())) == (200, ["blocks", "head", "offsets", "rows"])
+    assert (first.status_code, sorted(first.json())) == (200, ["blocks", "changes", "head", "offsets", "rows"])
     assert first.json()["offsets"] == {"start": 0, "end": 1}
     assert first.json()["rows"] == 2
     assert first.json()["head"] == first.json()["blocks"][-1] == node.head("formats")
