@@ -28,7 +28,8 @@ from odfabric.adapters.sql.relations import SqlRelations
 from odfabric.adapters.sql.upgrade import upgrade
 from odfabric.adapters.unreliable.faults import FaultPlan
 from odfabric.adapters.unreliable.interception import Interceptor
-from odfabric.domain.idempotency import IdempotencyEntry, as_extra, sealed_attributes, sealed_state
+from odfabric.domain.block_attributes import as_extra
+from odfabric.domain.idempotency import IdempotencyEntry, sealed_attributes, sealed_state
 from odfabric.errors import AlreadyExists, Corrupt, Determinate, HeadMoved, Indeterminate, NotFound, OdfError
 from odfabric.formats.dataset_layout import alias_key, block_key, head_key, name_key
 from odfabric.model.account import EVERYONE, DatasetRole, Grant

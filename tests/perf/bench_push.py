@@ -4,7 +4,7 @@
 
 Prints the median and 95th percentile of pushes of 1,000 rows (NDJSON, Append, warm node); then the time of a push of many rows as
 Parquet, and of a tenth of them as NDJSON, beside Spark reading and writing the same rows bare (same engine settings, both warm, medians
-of three; of NDJSON Spark is told the schema), and their ratio.
+of three; for NDJSON, Spark is given the schema), and their ratio.
 The load average of the machine is printed with them: figures of a busy machine say little.
 """
 

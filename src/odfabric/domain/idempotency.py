@@ -9,11 +9,11 @@ the chain alone. Keys are hashed together with account and route because chains 
 from __future__ import annotations
 
 import hashlib
-import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from odfabric.domain.block_attributes import attributes_of
 from odfabric.model.commit import IdempotencyRecord
 from odfabric.model.data_schema import ExtraAttributes
 from odfabric.model.metadata import AddData, MetadataBlock, SourceState
@@ -68,13 +68,6 @@ def sealed_attributes(entries: Sequence[IdempotencyEntry]) -> dict[str, object]:
     return {ATTRIBUTE: listed} if listed else {}
 
 
-def as_extra(attributes: Mapping[str, object]) -> ExtraAttributes | None:
-    """Attributes as blocks hold them, compact JSON with sorted keys; None without any."""
-    if not attributes:
-        return None
-    return ExtraAttributes(entries=json.dumps(attributes, separators=(",", ":"), sort_keys=True))
-
-
 def idempotency_records(block_hash: Multihash, block: MetadataBlock) -> tuple[IdempotencyRecord, ...]:
     """The keys that a block has sealed; empty for any other block.
 
@@ -91,11 +84,7 @@ def idempotency_records(block_hash: Multihash, block: MetadataBlock) -> tuple[Id
 
 
 def _parse_entries(extra: ExtraAttributes) -> list[IdempotencyEntry]:
-    try:
-        attributes = json.loads(extra.entries)
-    except (ValueError, RecursionError):
-        return []
-    listed = attributes.get(ATTRIBUTE) if isinstance(attributes, dict) else None
+    listed = attributes_of(extra).get(ATTRIBUTE)
     if not isinstance(listed, list):
         return []
     entries: list[IdempotencyEntry] = []

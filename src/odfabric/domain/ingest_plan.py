@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from odfabric.domain.block_attributes import as_extra
 from odfabric.domain.chain.state import ChainState
-from odfabric.domain.idempotency import IdempotencyEntry, as_extra, sealed_attributes, sealed_state
+from odfabric.domain.idempotency import IdempotencyEntry, sealed_attributes, sealed_state
 from odfabric.domain.media_types import best_effort_read_step
 from odfabric.domain.renamed_columns import renamed_attributes
 from odfabric.domain.schema_evolution import check_slice_schema, current_schema

@@ -21,10 +21,10 @@ Source: ADR 0066.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 
 from odfabric.errors import InvalidManifest, Place
+from odfabric.formats.canonical_json import parse_json_object
 from odfabric.model.intake import FieldContract, IntakeRules, WrongRows
 from odfabric.model.source import ReadStep, ReadStepCsv, ReadStepNdJson
 
@@ -60,8 +60,7 @@ def intake_rules(read: ReadStep) -> IntakeRules:
 
 def _attributes(read: ReadStep) -> Mapping[str, object]:
     extra = read.schema.extra if read.schema is not None else None
-    found = json.loads(extra.entries) if extra is not None else {}
-    return found if isinstance(found, dict) else {}
+    return parse_json_object(extra.entries) if extra is not None else {}
 
 
 def _one_of(name: str, value: object, kinds: type[FieldContract] | type[WrongRows]) -> FieldContract | WrongRows:

@@ -7,10 +7,10 @@ attribute of anybody's block is read or passed over, never an error; a chain wit
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from odfabric.domain.block_attributes import attributes_of
 from odfabric.domain.chain.state import ChainState
 from odfabric.errors import InvalidName
 from odfabric.formats.multihash import parse_multihash
@@ -46,11 +46,7 @@ def polled_attributes(polled: PolledContent | None) -> dict[str, object]:
 
 def polled_content(extra: ExtraAttributes | None) -> PolledContent | None:
     """What the attributes of a block say; None where they are absent or of another form."""
-    try:
-        attributes = json.loads(extra.entries) if extra is not None else None
-    except (ValueError, RecursionError):
-        return None
-    match attributes.get(ATTRIBUTE) if isinstance(attributes, dict) else None:
+    match attributes_of(extra).get(ATTRIBUTE):
         case {"content": str(content), **others}:
             return _parsed(content, others)
         case _:

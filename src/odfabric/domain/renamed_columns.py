@@ -6,10 +6,9 @@ of anybody's block is read or passed over, never an error. Not here: which colum
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from odfabric.model.data_schema import ExtraAttributes
 from odfabric.model.engine import RenamedColumn
 
 ATTRIBUTE = "odfabric.dev/renamed-columns"
@@ -21,13 +20,9 @@ def renamed_attributes(renamed: Sequence[RenamedColumn]) -> dict[str, object]:
     return {ATTRIBUTE: listed} if listed else {}
 
 
-def renamed_columns(extra: ExtraAttributes | None) -> tuple[RenamedColumn, ...]:
+def renamed_columns(attributes: Mapping[str, Any]) -> tuple[RenamedColumn, ...]:
     """What the attributes of a block say; nothing where they are of another form."""
-    try:
-        attributes = json.loads(extra.entries) if extra is not None else None
-    except (ValueError, RecursionError):
-        return ()
-    listed = attributes.get(ATTRIBUTE) if isinstance(attributes, dict) else None
+    listed = attributes.get(ATTRIBUTE)
     found: list[RenamedColumn] = []
     for item in listed if isinstance(listed, list) else ():
         match item:

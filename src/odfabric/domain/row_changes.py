@@ -7,11 +7,9 @@ block are read or passed over, never an error. Not here: counting (the engine).
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from odfabric.model.data_schema import ExtraAttributes
 from odfabric.model.engine import RowChanges, UndeclaredField
 from odfabric.model.intake import RejectedRows
 from odfabric.model.source import MergeStrategy, MergeStrategyAppend
@@ -43,9 +41,9 @@ def undeclared_value(undeclared: Sequence[UndeclaredField]) -> list[dict[str, ob
     return [{"name": one.name, "rows": one.rows} for one in undeclared]
 
 
-def row_changes(extra: ExtraAttributes | None, *, records: int) -> RowChanges:
+def row_changes(attributes: Mapping[str, Any], *, records: int) -> RowChanges:
     """What the attributes of a block with so many records say; that all were added where they say nothing."""
-    match _attributes(extra).get(CHANGES):
+    match attributes.get(CHANGES):
         case {"added": int(added), "corrected": int(corrected), "retracted": int(retracted), **others}:
             return RowChanges(
                 added=added,
@@ -58,9 +56,9 @@ def row_changes(extra: ExtraAttributes | None, *, records: int) -> RowChanges:
             return RowChanges(added=records)
 
 
-def undeclared_fields(extra: ExtraAttributes | None) -> tuple[UndeclaredField, ...]:
+def undeclared_fields(attributes: Mapping[str, Any]) -> tuple[UndeclaredField, ...]:
     """What the attributes of a block say; nothing where they are of another form."""
-    listed = _attributes(extra).get(UNDECLARED)
+    listed = attributes.get(UNDECLARED)
     found: list[UndeclaredField] = []
     for item in listed if isinstance(listed, list) else ():
         match item:
@@ -81,18 +79,18 @@ def rejected_value(rejected: RejectedRows) -> dict[str, object]:
     return {"rows": rejected.rows, "dataset": rejected.dataset}
 
 
-def rejected_rows(extra: ExtraAttributes | None) -> RejectedRows | None:
+def rejected_rows(attributes: Mapping[str, Any]) -> RejectedRows | None:
     """What the attributes of a block say; None where they say nothing."""
-    match _attributes(extra).get(REJECTED):
+    match attributes.get(REJECTED):
         case {"rows": int(rows), "dataset": str(dataset)}:
             return RejectedRows(rows=rows, dataset=dataset)
         case _:
             return None
 
 
-def added_columns(extra: ExtraAttributes | None) -> tuple[str, ...]:
+def added_columns(attributes: Mapping[str, Any]) -> tuple[str, ...]:
     """Columns that the dataset got with a block, as its attributes say."""
-    listed = _attributes(extra).get(ADDED_COLUMNS)
+    listed = attributes.get(ADDED_COLUMNS)
     return tuple(name for name in listed if isinstance(name, str)) if isinstance(listed, list) else ()
 
 
@@ -113,11 +111,3 @@ def _sum(one: int | None, other: int | None) -> int | None:
 
 def _whole(value: object) -> int | None:
     return value if isinstance(value, int) else None
-
-
-def _attributes(extra: ExtraAttributes | None) -> dict[str, Any]:
-    try:
-        attributes = json.loads(extra.entries) if extra is not None else None
-    except (ValueError, RecursionError):
-        return {}
-    return attributes if isinstance(attributes, dict) else {}

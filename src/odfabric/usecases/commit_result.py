@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
+from odfabric.domain.block_attributes import attributes_of
 from odfabric.domain.chain.walk import walk
 from odfabric.domain.renamed_columns import renamed_columns
 from odfabric.domain.row_changes import (
@@ -135,17 +136,18 @@ def _result(head: Multihash, blocks: Sequence[tuple[Multihash, MetadataBlock]]) 
     new_data = [_new_data(block) for _, block in blocks]
     slices = [data for data in new_data if data is not None]
     ingested = [block.event for _, block in blocks if isinstance(block.event, AddData)]
-    changes = [row_changes(event.extra, records=_records(event.new_data)) for event in ingested]
+    said = [attributes_of(event.extra) for event in ingested]
+    changes = [row_changes(each, records=_records(event.new_data)) for each, event in zip(said, ingested, strict=True)]
     return CommitResult(
         head=head,
         blocks=tuple(block_hash for block_hash, _ in blocks),
         start=slices[0].offset_interval.start if slices else None,
         end=slices[-1].offset_interval.end if slices else None,
-        renamed=tuple(dict.fromkeys(one for event in ingested for one in renamed_columns(event.extra))),
+        renamed=tuple(dict.fromkeys(one for each in said for one in renamed_columns(each))),
         changes=reduce(added_up, changes) if changes else None,
-        undeclared=_together(tuple(one for event in ingested for one in undeclared_fields(event.extra))),
-        rejected=_rejected([found for event in ingested if (found := rejected_rows(event.extra))]),
-        added_columns=tuple(name for event in ingested for name in added_columns(event.extra)),
+        undeclared=_together(tuple(one for each in said for one in undeclared_fields(each))),
+        rejected=_rejected([found for each in said if (found := rejected_rows(each))]),
+        added_columns=tuple(name for each in said for name in added_columns(each)),
     )
 
 

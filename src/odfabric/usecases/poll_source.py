@@ -46,24 +46,19 @@ from odfabric.model.source import (
 from odfabric.ports.clock import Clock
 from odfabric.ports.containers import ContainerSource
 from odfabric.ports.egress import HttpSource
-from odfabric.ports.engine import Engine
-from odfabric.ports.exchange import Exchange
 from odfabric.ports.messages import MessageSource
-from odfabric.ports.object_store import ObjectStore
 from odfabric.ports.polling_files import PollingFiles, SourcePreparation
 from odfabric.ports.programs import PreparePrograms
 from odfabric.ports.savepoints import Savepoints
-from odfabric.ports.state_index import StateIndex
 from odfabric.usecases.commit import Commits, Committed, PlannedCommit
 from odfabric.usecases.commit_result import CommitResult, joined, result_of
-from odfabric.usecases.ingest import IngestInput, IngestPorts, KeepRejected, plan_ingest, plan_source_state
+from odfabric.usecases.ingest import IngestInput, IngestPorts, plan_ingest, plan_source_state
 from odfabric.usecases.job_run import JobRun
 from odfabric.usecases.polling.fetch_folder import FolderPoll, look_at_folder
 from odfabric.usecases.polling.fetch_url import fetch_file, fetch_url, keep_body, rounded
 from odfabric.usecases.polling.fetched import Fetched, NotModified
 from odfabric.usecases.polling.known_files import KnownFiles
 from odfabric.usecases.polling.poll_report import UNCACHEABLE_HINT, Outcome, PollReport
-from odfabric.usecases.repository import Repository
 from odfabric.usecases.sources.container_fetch import fetch_container
 from odfabric.usecases.sources.message_pull import MessagePull
 
@@ -92,22 +87,14 @@ class PollingPorts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PollPorts:
-    """Everything that a poll needs; `lookup` finds the variables of a dataset, `intake` is what a Snapshot may lose, and how many rows a quarantine takes.
+    """Everything that a poll needs; `lookup` finds the variables of a dataset, `intake` is what a Snapshot may lose, and how many rows a quarantine takes."""
 
-    An `index` makes merges faster, no more.
-    """
-
-    repository: Repository
+    ingest: IngestPorts
     commits: Commits
-    engine: Engine
-    exchange: Exchange
-    objects: ObjectStore
     sources: PollingPorts
     clock: Clock
     lookup: Callable[[DatasetId], Lookup]
-    index: StateIndex | None = None
     intake: IntakeLimits = UNLIMITED
-    keep_rejected: KeepRejected | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +129,7 @@ def poll_source(entry: CatalogEntry, *, run: JobRun, ports: PollPorts, wishes: P
     AccessDenied, Determinate, and what ingesting raises. What was committed before a failure stays.
     """
     poll = _Poll(entry.id, run, ports, wishes)
-    _, state = ports.repository.current(entry.id)
+    _, state = ports.ingest.repository.current(entry.id)
     source = polling_source(state)
     if source is None:
         return Polled(None, None)
@@ -185,11 +172,11 @@ class _Poll:
 
     def one(self) -> Polled:
         """A source that has one file at a time. Raises HeadMoved if somebody else has committed: the chain as it is then decides."""
-        head, state = self.ports.repository.current(self.dataset)
+        head, state = self.ports.ingest.repository.current(self.dataset)
         source = polling_source(state)
         if source is None:
             return Polled(None, None)
-        with self.ports.exchange.session() as folder:
+        with self.ports.ingest.exchange.session() as folder:
             fetched = self._fetch(source, state, folder)
             if isinstance(fetched, NotModified):
                 return Polled(None, _report(source, Outcome.NOT_MODIFIED, fetched))
@@ -212,10 +199,10 @@ class _Poll:
             step,
             source.merge,
             self.dataset,
-            ports.repository.head(self.dataset).hash,
+            ports.ingest.repository.head(self.dataset).hash,
             files=self.files,
             known=ports.sources.known_files,
-            repository=ports.repository,
+            repository=ports.ingest.repository,
         )
         read = False
         while poll.waiting:
@@ -223,14 +210,14 @@ class _Poll:
                 raise LimitExceeded(
                     "the source has more files than one pull takes", limit="poll_files_max", maximum=taken
                 )
-            head, state = ports.repository.current(self.dataset)
+            head, state = ports.ingest.repository.current(self.dataset)
             if polling_source(state) != source:
                 break  # it was replaced meanwhile: the next pull reads by the new one
-            fetched = poll.next(state.source_state, head.hash, ports.repository, ports.clock.now())
+            fetched = poll.next(state.source_state, head.hash, ports.ingest.repository, ports.clock.now())
             if fetched is None:
                 break
             taken += 1
-            with suppress(HeadMoved), ports.exchange.session() as folder:
+            with suppress(HeadMoved), ports.ingest.exchange.session() as folder:
                 committed = self._take(source, fetched, head, folder, done=taken - 1, poll=poll)
                 read = True
                 poll.taken(fetched, committed=committed is not None, now=ports.clock.now())
@@ -243,10 +230,10 @@ class _Poll:
         ports, result, done = self.ports, None, 0
         pull = MessagePull(source, step, ports.sources.messages, self.wishes.messages_max, ports.lookup(self.dataset))
         while pull.goes_on:
-            head, state = ports.repository.current(self.dataset)
+            head, state = ports.ingest.repository.current(self.dataset)
             if polling_source(state) != source:
                 break  # it was replaced meanwhile: the next pull reads by the new one
-            with suppress(HeadMoved), ports.exchange.session() as folder, pull.next(state, folder) as fetched:
+            with suppress(HeadMoved), ports.ingest.exchange.session() as folder, pull.next(state, folder) as fetched:
                 if fetched is None:
                     break
                 committed = self._take(source, fetched, head, folder, done=done)
@@ -306,14 +293,7 @@ class _Poll:
                 base,
                 given,
                 run=run,
-                ports=IngestPorts(
-                    repository=ports.repository,
-                    engine=ports.engine,
-                    exchange=ports.exchange,
-                    objects=ports.objects,
-                    index=ports.index,
-                    keep_rejected=ports.keep_rejected,
-                ),
+                ports=ports.ingest,
             ).commit
 
         if poll is not None:
@@ -329,7 +309,7 @@ class _Poll:
 
         def build(base: Head) -> PlannedCommit | None:
             return plan_source_state(
-                self.dataset, base, source_state, fetched.polled, run=run, repository=self.ports.repository
+                self.dataset, base, source_state, fetched.polled, run=run, repository=self.ports.ingest.repository
             )
 
         return self.ports.commits.commit(self.dataset, build, if_match=head.hash, by=[run.actor])

@@ -10,16 +10,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from odfabric.domain.chain.append import next_system_time
 from odfabric.domain.chain.state import ChainState
 from odfabric.domain.ingest_plan import push_source
-from odfabric.domain.snapshot import plan_creation
-from odfabric.errors import AlreadyExists, InvalidRequest, SourceNotFound
-from odfabric.formats.manifest_yaml import parse_snapshots
+from odfabric.errors import InvalidRequest, SourceNotFound
 from odfabric.formats.references import parse_name
 from odfabric.model.audit import Actor
 from odfabric.model.commit import CatalogEntry, Head
@@ -31,13 +28,10 @@ from odfabric.model.metadata import AddPushSource
 from odfabric.model.multihash import Multihash
 from odfabric.ports.clock import Clock
 from odfabric.ports.dataset_keys import DatasetKeys
-from odfabric.ports.engine import Engine
-from odfabric.ports.exchange import Exchange
-from odfabric.ports.object_store import ObjectStore
 from odfabric.usecases.commit import Commits, PlannedCommit
 from odfabric.usecases.ingest import IngestInput, IngestPorts, RejectedFile, plan_ingest
 from odfabric.usecases.job_run import JobRun
-from odfabric.usecases.repository import Repository
+from odfabric.usecases.own_dataset import own_dataset
 
 SUFFIX = ".rejected"
 SOURCE = "rejected"
@@ -77,23 +71,20 @@ content:
 class Quarantine:
     """Where rejected rows go."""
 
-    repository: Repository
+    ingest: IngestPorts
     commits: Commits
     keys: DatasetKeys
-    engine: Engine
-    exchange: Exchange
-    objects: ObjectStore
     clock: Clock
 
     def keep(self, rejected: RejectedFile, run: JobRun) -> DatasetAlias:
         """Commit the rows of a file; the dataset that has them. Raises InvalidRequest if its name is that of something else."""
-        entry = self._dataset(self.repository.resolve(rejected.dataset))
+        entry = self._dataset(self.ingest.repository.resolve(rejected.dataset))
         folder = rejected.path.parent / "rejected-rows"
         folder.mkdir(exist_ok=True)
         path = folder / "rows.ndjson"
         with path.open("w", encoding="utf-8") as out:
             out.writelines(_rows(rejected, run.job_id))
-        source = push_source(self.repository.current(entry.id)[1], SOURCE)
+        source = push_source(self.ingest.repository.current(entry.id)[1], SOURCE)
         beside = _Beside(run, self.clock)
         self.commits.commit(entry.id, lambda base: self._planned(entry.id, base, source, path, beside), by=[run.actor])
         return entry.alias
@@ -115,35 +106,28 @@ class Quarantine:
             base,
             given,
             run=run,
-            ports=IngestPorts(
-                repository=self.repository, engine=self.engine, exchange=self.exchange, objects=self.objects
-            ),
+            ports=self.ingest,
         ).commit
 
     def _dataset(self, of: CatalogEntry) -> CatalogEntry:
         """The dataset, made if it is not there."""
         alias = DatasetAlias(of.alias.account, parse_name(f"{of.alias.name}{SUFFIX}"))
-        found = self.repository.find(alias)
-        if found is None:
-            self._make(alias)
-            found = self.repository.resolve(alias)
+        found = own_dataset(
+            alias,
+            _MANIFEST.replace("NAME", str(alias.name)),
+            repository=self.ingest.repository,
+            commits=self.commits,
+            keys=self.keys,
+            clock=self.clock,
+        )
         try:
-            push_source(self.repository.current(found.id)[1], SOURCE)
+            push_source(self.ingest.repository.current(found.id)[1], SOURCE)
         except SourceNotFound:
             raise InvalidRequest(
                 f"{alias} is no dataset of rejected rows",
                 hint=f"rename it: rows that {of.alias} rejects are kept under this name",
             ) from None
         return found
-
-    def _make(self, alias: DatasetAlias) -> None:
-        (snapshot,) = parse_snapshots(_MANIFEST.replace("NAME", str(alias.name)), file=str(alias))
-        key, now = self.keys.create(), self.clock.now().truncated_to_millis()
-        dataset = DatasetId(key.public)
-        entry = CatalogEntry(id=dataset, alias=alias, kind=snapshot.kind, created_at=now, sealed_key=key.sealed_private)
-        blocks = plan_creation(snapshot, dataset_id=dataset, system_time=now, resolve=lambda _: None)
-        with suppress(AlreadyExists):  # another worker was faster
-            self.commits.create(entry, blocks)
 
 
 @dataclass(frozen=True, slots=True)

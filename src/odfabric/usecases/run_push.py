@@ -29,14 +29,10 @@ from odfabric.model.identity import DatasetId
 from odfabric.model.instant import Instant
 from odfabric.model.job import Job, JobKind
 from odfabric.model.multihash import Multihash
-from odfabric.ports.engine import Engine
-from odfabric.ports.exchange import Exchange
 from odfabric.ports.jobs import Jobs
-from odfabric.ports.object_store import ObjectStore
-from odfabric.ports.state_index import StateIndex
 from odfabric.usecases.commit import Commits, PlannedCommit
 from odfabric.usecases.commit_result import CommitResult, result_of_block, result_of_ingest
-from odfabric.usecases.ingest import IngestInput, IngestPorts, KeepRejected, PlannedIngest, plan_ingest
+from odfabric.usecases.ingest import IngestInput, IngestPorts, PlannedIngest, plan_ingest
 from odfabric.usecases.job_actor import actor_of
 from odfabric.usecases.job_run import JobRun
 from odfabric.usecases.repository import Repository
@@ -48,29 +44,12 @@ _log = logging.getLogger(__name__)
 class PushPorts:
     """What a push job works with."""
 
-    repository: Repository
+    ingest: IngestPorts
     commits: Commits
-    engine: Engine
-    exchange: Exchange
-    objects: ObjectStore
     jobs: Jobs
     admits: Callable[[Job], None]
     """Raises if whoever asked for a push may not push to its dataset any more."""
-    index: StateIndex | None = None
     intake: IntakeLimits = UNLIMITED
-    keep_rejected: KeepRejected | None = None
-
-    @property
-    def ingest(self) -> IngestPorts:
-        """Those of taking a body in."""
-        return IngestPorts(
-            repository=self.repository,
-            engine=self.engine,
-            exchange=self.exchange,
-            objects=self.objects,
-            index=self.index,
-            keep_rejected=self.keep_rejected,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,11 +115,11 @@ def run_push(job: Job, run: JobRun, *, ports: PushPorts, group: PushGroupLimits)
     Pushes that wait behind it may be committed with it; their jobs are taken along.
     """
     push = AcceptedPush.of(job)
-    ports.repository.resolve(push.dataset)
-    earlier = committed_by(job, repository=ports.repository, commits=ports.commits)
+    ports.ingest.repository.resolve(push.dataset)
+    earlier = committed_by(job, repository=ports.ingest.repository, commits=ports.commits)
     if earlier is not None:
         return earlier
-    known = _known(push, ports.repository)
+    known = _known(push, ports.ingest.repository)
     if known is not None:
         return known
     ports.admits(job)
@@ -155,7 +134,7 @@ def run_push(job: Job, run: JobRun, *, ports: PushPorts, group: PushGroupLimits)
         except External:
             raise
         except Exception as error:  # noqa: BLE001  # whatever is wrong with one of them is not told to the others
-            earlier = committed_by(job, repository=ports.repository, commits=ports.commits)
+            earlier = committed_by(job, repository=ports.ingest.repository, commits=ports.commits)
             if earlier is not None:
                 return earlier  # all of it, and what went wrong came afterwards
             # By halves: one that is wrong costs a few attempts, not one for each that is right.
@@ -213,7 +192,7 @@ def _followers(
     waiting = run.following(limit=group.jobs_max - 1)
     if not waiting:
         return []
-    _, state = ports.repository.current(push.dataset)
+    _, state = ports.ingest.repository.current(push.dataset)
     source = push_source(state, push.source_name)
     if not may_be_joined(source, read_step_for(source.read, push.media_type)):
         return []
@@ -239,13 +218,13 @@ def _is_admitted(job: Job, ports: PushPorts) -> bool:
 def _commit(pushes: Sequence[AcceptedPush], run: JobRun, ports: PushPorts) -> CommitResult:
     first = pushes[0]
     entries = tuple(IdempotencyEntry(push.key_hash, push.digest) for push in pushes if push.key_hash is not None)
-    with ports.exchange.session() as folder:
+    with ports.ingest.exchange.session() as folder:
         path = folder / "pushed"
         _write(pushes, path, ports)
         made: list[PlannedIngest] = []
 
         def build(base: Head) -> PlannedCommit | None:
-            source = push_source(ports.repository.state(first.dataset, base.hash), first.source_name)
+            source = push_source(ports.ingest.repository.state(first.dataset, base.hash), first.source_name)
             given = IngestInput(
                 folder=folder,
                 paths=(path,),
@@ -275,14 +254,14 @@ def _commit(pushes: Sequence[AcceptedPush], run: JobRun, ports: PushPorts) -> Co
             job_ids=[push.job_id for push in pushes],
             by=list(dict.fromkeys(push.actor for push in pushes)),
         )
-    return result_of_ingest(committed, made[-1], head=ports.repository.head(first.dataset).hash)
+    return result_of_ingest(committed, made[-1], head=ports.ingest.repository.head(first.dataset).hash)
 
 
 def _write(pushes: Sequence[AcceptedPush], path: Path, ports: PushPorts) -> None:
     """The body or bodies as the file to be ingested. Raises Corrupt."""
     (first, *others) = pushes
     if first.staged is not None:
-        ports.objects.materialize(first.staged, path)
+        ports.ingest.objects.materialize(first.staged, path)
         if physical_hash(path)[0].digest != first.digest:
             raise Corrupt("the staged body is damaged", object_name=first.staged)
         return

@@ -57,16 +57,13 @@ from odfabric.model.metadata import DataSlice
 from odfabric.model.source import ReadStep, ReadStepCsv, ReadStepJson, ReadStepNdJson
 from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric.ports.clock import Clock, Entropy
-from odfabric.ports.engine import Engine
 from odfabric.ports.jobs import Jobs
-from odfabric.ports.state_index import StateIndex
 from odfabric.usecases.ingest import IngestInput, IngestPorts, ingest_growing
 from odfabric.usecases.job_actor import account_of, by_member
 from odfabric.usecases.job_run import JobRun
 from odfabric.usecases.judge_file import LISTED_MAX, FilePorts, broken_value, progress_of, take_upload
 from odfabric.usecases.problem import problem_document
 from odfabric.usecases.read_block import count_in_file
-from odfabric.usecases.repository import Repository
 from odfabric.usecases.staging import UPLOAD, StagedBody
 from odfabric.usecases.store_slice import describe_slice
 
@@ -98,11 +95,9 @@ class TryPorts:
     """What a trial works with."""
 
     files: FilePorts
-    repository: Repository
-    engine: Engine
+    ingest: IngestPorts
     clock: Clock
     column_name_bytes_max: int
-    index: StateIndex | None = None
     intake: IntakeLimits = UNLIMITED
 
 
@@ -174,7 +169,7 @@ def _target(request: Mapping[str, str], ports: TryPorts) -> tuple[ChainState, In
         now = ports.clock.now().truncated_to_millis()
         state = planned_state(snapshot, now=now, column_name_bytes_max=ports.column_name_bytes_max)
     else:
-        _, state = ports.repository.current(parse_dataset_id(request["dataset"]))
+        _, state = ports.ingest.repository.current(parse_dataset_id(request["dataset"]))
         now = next_system_time(state, now=ports.clock.now())
     polled = polling_source(state)
     source = polled or push_source(state, request.get("sourceName"))
@@ -198,13 +193,7 @@ def _taken_in(
         given,
         system_time=now,
         progress=run.report,
-        ports=IngestPorts(
-            repository=ports.repository,
-            engine=ports.engine,
-            exchange=ports.files.exchange,
-            objects=ports.files.objects,
-            index=ports.index,
-        ),
+        ports=ports.ingest,
     )
     data: DataSlice | None = None
     operations: dict[int, int] = {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from odfabric.domain.access import Action, Subject
 from odfabric.domain.intake_limits import IntakeLimits
@@ -22,6 +22,7 @@ from odfabric.usecases.account_quotas import AccountQuotas
 from odfabric.usecases.commit import Commits
 from odfabric.usecases.commit_result import CommitResult
 from odfabric.usecases.dataset_variables import VariableVerbs
+from odfabric.usecases.ingest import IngestPorts
 from odfabric.usecases.job_actor import asker_of
 from odfabric.usecases.job_run import JobRun, LeasedRun
 from odfabric.usecases.judge_file import FilePorts, run_judge
@@ -75,18 +76,13 @@ class JobWork:
         return asker_of(job, access=self.access, tokens=self.ports.tokens)
 
     def _run_push(self, job: Job, run: LeasedRun) -> Mapping[str, object]:
-        given, settings = self.ports, self.settings
+        settings = self.settings
         ports = PushPorts(
-            repository=self.repository,
+            ingest=self._ingest(),
             commits=self.commits,
-            engine=given.engine,
-            exchange=given.exchange,
-            objects=given.objects,
-            jobs=given.jobs,
+            jobs=self.ports.jobs,
             admits=lambda asked: self._check(asked, Action.PUSH),
-            index=self.indexes.used,
             intake=self._intake(),
-            keep_rejected=self._quarantine().keep,
         )
         group = PushGroupLimits(jobs_max=settings.push_group_jobs_max, bytes_max=settings.push_group_bytes_max)
         return run_push(job, run, ports=ports, group=group).to_value()
@@ -131,11 +127,9 @@ class JobWork:
             self.access.require(subject, Action.PUSH, self.repository.resolve(parse_dataset_id(dataset)))
         ports = TryPorts(
             files=self._files(),
-            repository=self.repository,
-            engine=self.ports.engine,
+            ingest=self._ingest(),
             clock=self.ports.clock,
             column_name_bytes_max=self.settings.column_name_bytes_max,
-            index=self.indexes.used,
             intake=self._intake(),
         )
         return run_try(job, run, ports=ports)
@@ -143,17 +137,12 @@ class JobWork:
     def _poll(self, entry: CatalogEntry, run: JobRun, request: PullRequest) -> Polled:
         given = self.ports
         ports = PollPorts(
-            repository=self.repository,
+            ingest=self._ingest(),
             commits=self.commits,
-            engine=given.engine,
-            exchange=given.exchange,
-            objects=given.objects,
             sources=given.sources,
             clock=given.clock,
             lookup=self.variables.lookup,
-            index=self.indexes.used,
             intake=self._intake().confirming if request.allow_shrink else self._intake(),
-            keep_rejected=self._quarantine().keep,
         )
         wishes = PollWishes(
             files_max=self.settings.poll_files_max,
@@ -164,17 +153,17 @@ class JobWork:
         )
         return poll_source(entry, run=run, ports=ports, wishes=wishes)
 
-    def _quarantine(self) -> Quarantine:
+    def _ingest(self) -> IngestPorts:
         given = self.ports
-        return Quarantine(
+        plain = IngestPorts(
             repository=self.repository,
-            commits=self.commits,
-            keys=given.keys,
             engine=given.engine,
             exchange=given.exchange,
             objects=given.objects,
-            clock=given.clock,
+            index=self.indexes.used,
         )
+        quarantine = Quarantine(ingest=plain, commits=self.commits, keys=given.keys, clock=given.clock)
+        return replace(plain, keep_rejected=quarantine.keep)
 
     def _intake(self) -> IntakeLimits:
         settings = self.settings

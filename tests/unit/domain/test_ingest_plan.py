@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from odfabric.domain.block_attributes import as_extra, attributes_of
 from odfabric.domain.chain.append import link_blocks
 from odfabric.domain.chain.state import ChainState
 from odfabric.domain.idempotency import (
     ATTRIBUTE,
     STATE_KIND,
     IdempotencyEntry,
-    as_extra,
     entries_digest,
     idempotency_key_hash,
     idempotency_records,
@@ -404,7 +404,7 @@ def test_whatever_is_planned_the_chain_admits(chance: Random, blocks: int, data:
     ]
     assert [record.key_hash for record in sealed] == keys
     told = [event.extra for event in events if isinstance(event, AddData)]
-    assert [renamed_columns(extra) for extra in told] == [renamed] * len(told)
+    assert [renamed_columns(attributes_of(extra)) for extra in told] == [renamed] * len(told)
     again = plan_add_data(chain.state, data_schema=schema, new_data=None, max_event_time=None)
     assert again == []
 
@@ -424,8 +424,8 @@ def test_whatever_is_planned_the_chain_admits(chance: Random, blocks: int, data:
     ],
 )
 def test_renamed_columns_of_another_form_say_nothing(entries: str) -> None:
-    assert renamed_columns(ExtraAttributes(entries=entries)) == ()
-    assert renamed_columns(None) == ()
+    assert renamed_columns(attributes_of(ExtraAttributes(entries=entries))) == ()
+    assert renamed_columns(attributes_of(None)) == ()
 
 
 # --- idempotency ------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from odfabric.domain.block_attributes import attributes_of
 from odfabric.domain.row_changes import (
     CHANGES,
     UNDECLARED,
@@ -33,14 +34,14 @@ def extra_of(attributes: dict[str, object]) -> ExtraAttributes:
 @given(ROW_CHANGES, UNDECLARED_FIELDS)
 def test_what_is_written_is_read(changes: RowChanges, undeclared: tuple[UndeclaredField, ...]) -> None:
     extra = extra_of(change_attributes(changes, undeclared, merge=SNAPSHOT))
-    assert row_changes(extra, records=7) == changes
-    assert undeclared_fields(extra) == undeclared
+    assert row_changes(attributes_of(extra), records=7) == changes
+    assert undeclared_fields(attributes_of(extra)) == undeclared
 
 
 def test_appended_rows_leave_nothing_to_be_said() -> None:
     assert change_attributes(RowChanges(added=3), (), merge=MergeStrategyAppend()) == {}
-    assert row_changes(None, records=3) == RowChanges(added=3)
-    assert undeclared_fields(None) == ()
+    assert row_changes(attributes_of(None), records=3) == RowChanges(added=3)
+    assert undeclared_fields(attributes_of(None)) == ()
 
 
 @given(ROW_CHANGES, ROW_CHANGES, ROW_CHANGES)
@@ -62,5 +63,5 @@ def test_ingests_add_up_in_any_grouping(one: RowChanges, two: RowChanges, three:
     ],
 )
 def test_attributes_of_another_form_say_nothing(entries: str) -> None:
-    assert row_changes(ExtraAttributes(entries=entries), records=2) == RowChanges(added=2)
-    assert undeclared_fields(ExtraAttributes(entries=entries)) == ()
+    assert row_changes(attributes_of(ExtraAttributes(entries=entries)), records=2) == RowChanges(added=2)
+    assert undeclared_fields(attributes_of(ExtraAttributes(entries=entries))) == ()

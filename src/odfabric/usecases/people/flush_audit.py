@@ -10,13 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
 from odfabric.domain.access import SYSTEM_ACCOUNT
-from odfabric.domain.snapshot import plan_creation
-from odfabric.errors import AlreadyExists
-from odfabric.formats.manifest_yaml import parse_snapshots
 from odfabric.model.audit import StoredAuditEntry
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.identity import DatasetAlias, DatasetId, Name
@@ -25,6 +21,7 @@ from odfabric.ports.audit import AuditLog
 from odfabric.ports.clock import Clock
 from odfabric.ports.dataset_keys import DatasetKeys
 from odfabric.usecases.commit import Commits
+from odfabric.usecases.own_dataset import own_dataset
 from odfabric.usecases.push_data import PushData
 from odfabric.usecases.repository import Repository
 
@@ -93,19 +90,7 @@ def next_batch(*, audit: AuditLog, clock: Clock, window_s: float, entries_max: i
 
 def audit_dataset(*, repository: Repository, commits: Commits, keys: DatasetKeys, clock: Clock) -> CatalogEntry:
     """The dataset, made if it is not there. Raises Determinate, Indeterminate."""
-    found = repository.find(AUDIT_ALIAS)
-    if found is not None:
-        return found
-    (snapshot,) = parse_snapshots(_MANIFEST, file="system/audit")
-    key, now = keys.create(), clock.now().truncated_to_millis()
-    dataset = DatasetId(key.public)
-    entry = CatalogEntry(
-        id=dataset, alias=AUDIT_ALIAS, kind=snapshot.kind, created_at=now, sealed_key=key.sealed_private
-    )
-    blocks = plan_creation(snapshot, dataset_id=dataset, system_time=now, resolve=lambda _: None)
-    with suppress(AlreadyExists):  # another worker was faster
-        commits.create(entry, blocks)
-    return repository.resolve(AUDIT_ALIAS)
+    return own_dataset(AUDIT_ALIAS, _MANIFEST, repository=repository, commits=commits, keys=keys, clock=clock)
 
 
 def _lines(entries: Sequence[StoredAuditEntry]) -> bytes:

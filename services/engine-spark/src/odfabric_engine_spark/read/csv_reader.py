@@ -12,9 +12,9 @@ could mean nothing else. Source: RULINGS 24, 25.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import chain, islice, pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -254,19 +254,15 @@ class CsvReader:
         names = self._open(files)
         found: list[WrongRow] = []
         for part in self._parts if names is not None else ():
-            file, width, last = part.cells.file, part.width, None
-            for cells in part.cells.rows():
-                if last is not None:
-                    found.append(replace(last, end=cells[0].line))
-                    last = None
+            file, width = part.cells.file, part.width
+            for cells, end in _with_ends(part.cells.rows()):
                 if len(found) >= limit:
                     break
-                place = Place(file=file.name, line=cells[0].line)
+                line = cells[0].line
                 if len(cells) != width:
-                    last = WrongRow(file.path, cells[0].line, None, part.cells.wrong_count(cells, width))
+                    found.append(WrongRow(file.path, line, end, part.cells.wrong_count(cells, width)))
                 elif len(part.names) > 1 and [cell.text.removeprefix(BOM) for cell in cells] == part.names:
-                    last = WrongRow(file.path, cells[0].line, None, _repeated(place))
-            found += [last] if last is not None else []
+                    found.append(WrongRow(file.path, line, end, _repeated(Place(file=file.name, line=line))))
         return found
 
     def wrong_values(self, files: Sequence[Utf8File], *, limit: int) -> list[WrongRow]:
@@ -276,23 +272,17 @@ class CsvReader:
             return []
         self._names = names
         _, flaws = self._staged(target, NullCounts(target), limit=limit)
-        wanted = iter(flaws)
-        row, index = next(wanted, (None, 0))
+        wanted = dict(flaws)
         found: list[WrongRow] = []
         for part in self._parts:
-            last: WrongRow | None = None
-            for at, cells in enumerate(part.cells.rows(), start=part.first_row):
-                if last is not None:
-                    found.append(replace(last, end=cells[0].line))
-                    last = None
-                if row is None:
+            file = part.cells.file
+            for row, (cells, end) in enumerate(_with_ends(part.cells.rows()), start=part.first_row):
+                if len(found) == len(wanted):
                     break
-                if at == row:
-                    ordered = _FoundRow(part.cells.file.name, part.cells_in_order(cells), names)
-                    error = self._misfit(row, index, ordered, target)
-                    last = WrongRow(part.cells.file.path, cells[0].line, None, error)
-                    row, index = next(wanted, (None, 0))
-            found += [last] if last is not None else []
+                if row in wanted:
+                    ordered = _FoundRow(file.name, part.cells_in_order(cells), names)
+                    error = self._misfit(row, wanted[row], ordered, target)
+                    found.append(WrongRow(file.path, cells[0].line, end, error))
         return found
 
     def _hint(self, text: str, item: pa.Field, row: int) -> str:
@@ -344,6 +334,13 @@ def _flawed(texts: Sequence[pa.Array], values: Sequence[pa.Array], target: pa.Sc
         for row in np.flatnonzero(flaws.to_numpy(zero_copy_only=False)):
             found.setdefault(int(row), index)
     return sorted(found.items())
+
+
+def _with_ends(rows: Iterable[list[Cell]]) -> Iterator[tuple[list[Cell], int | None]]:
+    """Rows, each with the line at which the next one begins; None for the last."""
+    for cells, following in pairwise(chain(rows, [None])):
+        if cells is not None:
+            yield cells, None if following is None else following[0].line
 
 
 def _repeated(place: Place) -> InvalidData:
