@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from odfabric.errors import OdfError
-from odfabric.formats.trace_context import SPAN_BYTES, TRACE_BYTES, TraceContext, new_trace
-from odfabric.model.span import FinishedSpan, SpanKind
+from odfabric.formats.operations.trace_context import SPAN_BYTES, TRACE_BYTES, TraceContext, new_trace
+from odfabric.model.node.span import FinishedSpan, SpanKind
 
 IDS = ("request", "trace", "job", "dataset", "block", "delivery")
 """Ids that lines carry, in this order; a record may give some itself as `extra`."""

@@ -37,7 +37,7 @@ from odfabric_persist.location.consensus import Consensus
 from odfabric_persist.machine import Machine, Patience
 from odfabric_persist.maintenance import Maintained, MaintenanceLimits, maintain
 from odfabric_persist.merge import Window, merged
-from odfabric_persist.notify import NoNotifier, Notifier, Pauses, Watch
+from odfabric_persist.notifications.notify import NoNotifier, Notifier, Pauses, Watch
 from odfabric_persist.rows import RowCodec, advanced, between, concatenated
 from odfabric_persist.splits import Split, cut
 from odfabric_persist.state import Batch, State

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from odfabric.formats.webhook_signature import parse_secret, verify
+from odfabric.formats.webhooks.webhook_signature import parse_secret, verify
 from odfabric.model.instant import Instant
 from tests.acceptance.conftest import Web
 from tests.support.class_archive import class_archive

@@ -7,7 +7,7 @@ import json
 import time
 from typing import Any
 
-from odfabric.formats.webhook_signature import parse_secret, verify
+from odfabric.formats.webhooks.webhook_signature import parse_secret, verify
 from odfabric.model.instant import Instant
 from tests.acceptance.conftest import Web
 from tests.support.loopback_http import Seen, reply

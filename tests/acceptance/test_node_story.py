@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from odfabric.formats.webhook_signature import parse_secret, verify
+from odfabric.formats.webhooks.webhook_signature import parse_secret, verify
 from odfabric.model.instant import Instant
 from tests.acceptance.conftest import LocalWorkspace, Web
 from tests.support.loopback_http import Seen, reply

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 import pytest
 from playwright.sync_api import Page, expect
 
-from odfabric.model.account import DatasetRole
+from odfabric.model.people.account import DatasetRole
 from tests.browser.pages import Pages
 from tests.browser.signed_in import World, keep
 from tests.services.api.people import People

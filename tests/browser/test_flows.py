@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from odfabric.model.flow import FlowKind, FlowRule, Reactive
 from odfabric.model.identity import DatasetAlias, Name
-from odfabric.usecases.push_data import PushData
+from odfabric.model.jobs.flow import FlowKind, FlowRule, Reactive
+from odfabric.usecases.ingestion.push_data import PushData
 from tests.browser.pages import Pages
 from tests.browser.signed_in import World, keep
 from tests.services.api.people import People

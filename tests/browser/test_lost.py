@@ -10,8 +10,8 @@ from urllib.parse import urlencode
 import pytest
 from playwright.sync_api import expect
 
-from odfabric.model.account import DatasetRole
 from odfabric.model.commit import CatalogEntry
+from odfabric.model.people.account import DatasetRole
 from odfabric_api.sessions import PLAIN_COOKIE
 from tests.browser.pages import Pages
 from tests.browser.signed_in import World, keep

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from odfabric.model.account import DatasetRole
+from odfabric.model.people.account import DatasetRole
 from tests.browser.pages import Pages
 from tests.browser.signed_in import World, keep
 from tests.services.api.people import PASSWORD, People

@@ -11,8 +11,8 @@ from playwright.sync_api import expect
 
 from odfabric.errors import Determinate
 from odfabric.model.identity import DatasetAlias, Name
-from odfabric.model.subscription import WebhookResponse
-from odfabric.usecases.push_data import PushData
+from odfabric.model.subscriptions.subscription import WebhookResponse
+from odfabric.usecases.ingestion.push_data import PushData
 from tests.browser.pages import Pages
 from tests.browser.signed_in import World, keep
 from tests.services.api.people import People

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from odfabric.adapters.local_fs.dataset_keys import KeyFileDatasetKeys
-from odfabric.adapters.memory.clock import SeededEntropy, SettableClock
-from odfabric.adapters.memory.dataset_keys import MemoryDatasetKeys
+from odfabric.adapters.memory.datasets.dataset_keys import MemoryDatasetKeys
+from odfabric.adapters.memory.node.clock import SeededEntropy, SettableClock
 from odfabric.adapters.system.clock import SystemClock, SystemEntropy
-from odfabric.ports.clock import Clock, Entropy
-from odfabric.ports.dataset_keys import DatasetKeys
-from odfabric.testing.conformance.clock import ClockContract, DatasetKeysContract, EntropyContract
+from odfabric.ports.datasets.dataset_keys import DatasetKeys
+from odfabric.ports.node.clock import Clock, Entropy
 from odfabric.testing.conformance.examples import NOW
+from odfabric.testing.conformance.node.clock import ClockContract, DatasetKeysContract, EntropyContract
 
 
 class TestSystemClock(ClockContract):

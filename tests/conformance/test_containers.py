@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from odfabric.adapters.container.engine import CliContainerSource, ContainerLimits
-from odfabric.adapters.memory.containers import MemoryContainers
+from odfabric.adapters.memory.sources.containers import MemoryContainers
 from odfabric.errors import InvalidData
-from odfabric.ports.containers import ContainerAnswer, ContainerRun
-from odfabric.testing.conformance.containers import ContainerSourceContract
+from odfabric.ports.sources.containers import ContainerAnswer, ContainerRun
+from odfabric.testing.conformance.sources.containers import ContainerSourceContract
 from tests.support import stand_in_engine
 
 IMAGES = {

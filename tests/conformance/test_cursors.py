@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from odfabric.adapters.memory.cursors import MemoryCursors
-from odfabric.adapters.sql.cursors import SqlCursors
+from odfabric.adapters.memory.subscriptions.cursors import MemoryCursors
 from odfabric.adapters.sql.database import Database
-from odfabric.ports.cursors import Cursors
-from odfabric.testing.conformance.cursors import CursorsContract
+from odfabric.adapters.sql.subscriptions.cursors import SqlCursors
+from odfabric.ports.subscriptions.cursors import Cursors
+from odfabric.testing.conformance.subscriptions.cursors import CursorsContract
 
 
 class OnSqlite:

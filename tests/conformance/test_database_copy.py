@@ -15,9 +15,9 @@ from odfabric.adapters.sql.every_table import metadata
 from odfabric.adapters.sql.tables import SCHEMA_REVISION, outbox, signing_keys, subscriptions
 from odfabric.adapters.sql.upgrade import check_upgraded, downgrade, upgrade
 from odfabric.errors import AlreadyExists, InvalidRequest
-from odfabric.formats.did import parse_dataset_id
+from odfabric.formats.identifiers.did import parse_dataset_id
 from odfabric.model.instant import Instant
-from odfabric.ports.database_copy import DatabaseSnapshot, Row
+from odfabric.ports.node.database_copy import DatabaseSnapshot, Row
 from tests.support.servers.postgres import PostgresServer, sqlalchemy_url
 
 NOW = Instant(1_700_000_000_123_456_789)

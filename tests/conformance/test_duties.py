@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from odfabric.adapters.memory.duties import MemoryDuties
+from odfabric.adapters.memory.jobs.duties import MemoryDuties
 from odfabric.adapters.sql.database import Database
-from odfabric.adapters.sql.duties import SqlDuties
-from odfabric.ports.duties import Duties
-from odfabric.testing.conformance.duties import DutiesContract
+from odfabric.adapters.sql.jobs.duties import SqlDuties
+from odfabric.ports.jobs.duties import Duties
+from odfabric.testing.conformance.jobs.duties import DutiesContract
 
 
 class TestMemoryDuties(DutiesContract):

@@ -12,14 +12,14 @@ from odfabric.adapters.http.fetch import HttpFetch
 from odfabric.adapters.http.remote_dataset import HttpRemoteDatasets
 from odfabric.adapters.http.webhook import HttpWebhookSender
 from odfabric.adapters.local_fs.remote_folder import FolderRemoteDatasets
-from odfabric.adapters.memory.egress import (
+from odfabric.adapters.memory.sources.egress import (
     MemoryHttpSource,
     MemoryPage,
     MemoryRemoteDatasets,
     MemoryWebhookSender,
 )
-from odfabric.ports.egress import WebhookResponse
-from odfabric.testing.conformance.egress import (
+from odfabric.ports.sources.egress import WebhookResponse
+from odfabric.testing.conformance.sources.egress import (
     BLOCK_BYTES_MAX,
     SOURCE_BYTES_MAX,
     HttpSourceContract,

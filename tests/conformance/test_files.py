@@ -11,14 +11,14 @@ import pytest
 from odfabric.adapters.local_fs.archives import ArchiveLimits, ArchivePreparation
 from odfabric.adapters.local_fs.exchange import FolderExchange
 from odfabric.adapters.local_fs.poll_folder import PollFolder
-from odfabric.adapters.memory.exchange import MemoryExchange
-from odfabric.adapters.memory.polling_files import MemoryPollingFiles
+from odfabric.adapters.memory.datasets.exchange import MemoryExchange
+from odfabric.adapters.memory.sources.polling_files import MemoryPollingFiles
 from odfabric.model.instant import Instant
-from odfabric.ports.exchange import Exchange
-from odfabric.ports.polling_files import PollingFiles, SourcePreparation
+from odfabric.ports.datasets.exchange import Exchange
+from odfabric.ports.sources.polling_files import PollingFiles, SourcePreparation
+from odfabric.testing.conformance.datasets.exchange import ExchangeContract
 from odfabric.testing.conformance.examples import NOW
-from odfabric.testing.conformance.exchange import ExchangeContract
-from odfabric.testing.conformance.polling_files import (
+from odfabric.testing.conformance.sources.polling_files import (
     FILES_MAX,
     AddFile,
     PollingFilesContract,

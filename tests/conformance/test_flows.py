@@ -6,26 +6,26 @@ from collections.abc import Iterator
 
 import pytest
 
-from odfabric.adapters.memory.audit import MemoryAuditLog
-from odfabric.adapters.memory.catalog import MemoryCatalog, MemorySearchDocuments
-from odfabric.adapters.memory.chains import MemoryChains
-from odfabric.adapters.memory.deliveries import MemoryDeliveries, MemoryOutbox, MemorySubscriptions
-from odfabric.adapters.memory.flows import MemoryFlows, MemoryRoles
-from odfabric.adapters.memory.removed_datasets import MemoryRemovedDatasets
+from odfabric.adapters.memory.datasets.catalog import MemoryCatalog, MemorySearchDocuments
+from odfabric.adapters.memory.datasets.chains import MemoryChains
+from odfabric.adapters.memory.datasets.removed_datasets import MemoryRemovedDatasets
+from odfabric.adapters.memory.jobs.flows import MemoryFlows, MemoryRoles
+from odfabric.adapters.memory.people.audit import MemoryAuditLog
 from odfabric.adapters.memory.store import MemoryStore
+from odfabric.adapters.memory.subscriptions.deliveries import MemoryDeliveries, MemoryOutbox, MemorySubscriptions
 from odfabric.adapters.sql.audit import SqlAuditLog
-from odfabric.adapters.sql.catalog import SqlCatalog
-from odfabric.adapters.sql.chains import SqlChains
 from odfabric.adapters.sql.database import Database
-from odfabric.adapters.sql.deliveries import SqlDeliveries, SqlSubscriptions
-from odfabric.adapters.sql.flows import SqlFlows, SqlRoles
+from odfabric.adapters.sql.datasets.catalog import SqlCatalog
+from odfabric.adapters.sql.datasets.chains import SqlChains
+from odfabric.adapters.sql.datasets.removed_datasets import SqlRemovedDatasets
+from odfabric.adapters.sql.datasets.search import SqlSearchDocuments
+from odfabric.adapters.sql.jobs.flows import SqlFlows, SqlRoles
 from odfabric.adapters.sql.outbox import SqlOutbox
-from odfabric.adapters.sql.removed_datasets import SqlRemovedDatasets
-from odfabric.adapters.sql.search import SqlSearchDocuments
-from odfabric.ports.flows import Flows
-from odfabric.ports.roles import Roles
+from odfabric.adapters.sql.subscriptions.deliveries import SqlDeliveries, SqlSubscriptions
+from odfabric.ports.jobs.flows import Flows
+from odfabric.ports.people.roles import Roles
 from odfabric.testing.conformance.examples import StoragePorts
-from odfabric.testing.conformance.flows import FlowsContract, RolesContract
+from odfabric.testing.conformance.jobs.flows import FlowsContract, RolesContract
 
 
 class OnSqlite:

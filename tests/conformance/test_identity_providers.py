@@ -9,13 +9,13 @@ import pytest
 
 from odfabric.adapters.http.oidc import OidcIdentityProviders
 from odfabric.adapters.http.oidc_client import OidcLimits, OidcProvider
-from odfabric.adapters.memory.clock import SeededEntropy, SettableClock
-from odfabric.adapters.memory.identity_providers import MemoryIdentityProvider, MemoryIdentityProviders
+from odfabric.adapters.memory.node.clock import SeededEntropy, SettableClock
+from odfabric.adapters.memory.people.identity_providers import MemoryIdentityProvider, MemoryIdentityProviders
 from odfabric.adapters.system.clock import SystemClock, SystemEntropy
 from odfabric.errors import Determinate
 from odfabric.model.instant import Instant
-from odfabric.ports.identity_provider import IdentityProviders
-from odfabric.testing.conformance.identity_providers import (
+from odfabric.ports.people.identity_provider import IdentityProviders
+from odfabric.testing.conformance.people.identity_providers import (
     REDIRECT_URI,
     SIGN_IN_S_MAX,
     IdentityProvidersContract,

@@ -7,11 +7,11 @@ from functools import partial
 
 import pytest
 
-from odfabric.adapters.memory.jobs import MemoryJobs
+from odfabric.adapters.memory.jobs.jobs import MemoryJobs
 from odfabric.adapters.sql.database import Database
-from odfabric.adapters.sql.jobs import SqlJobs
-from odfabric.ports.jobs import Jobs
-from odfabric.testing.conformance.jobs import JobsContract, JobsProcessContract, LeasesContract
+from odfabric.adapters.sql.jobs.jobs import SqlJobs
+from odfabric.ports.jobs.jobs import Jobs
+from odfabric.testing.conformance.jobs.jobs import JobsContract, JobsProcessContract, LeasesContract
 
 
 def open_jobs_of(url: str) -> SqlJobs:

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pytest
 
 from odfabric.adapters.http.connections import GuardedConnections
-from odfabric.adapters.memory.messages import MemoryMessageSource
+from odfabric.adapters.memory.sources.messages import MemoryMessageSource
 from odfabric.adapters.mqtt.messages import MqttLimits, PahoMessageSource
 from odfabric.model.source import FetchStepMqtt, MqttQos
-from odfabric.testing.conformance.messages import MessageSourceContract, mqtt_step
+from odfabric.testing.conformance.sources.messages import MessageSourceContract, mqtt_step
 from tests.support.servers.mqtt import MqttBroker, mqtt_broker
 
 

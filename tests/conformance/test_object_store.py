@@ -14,19 +14,19 @@ from odfabric.adapters.cached.object_store import CachedObjectStore
 from odfabric.adapters.local_fs.folder_cache import FolderCache
 from odfabric.adapters.local_fs.folder_locks import FolderLocks
 from odfabric.adapters.local_fs.object_store import FolderObjectStore
-from odfabric.adapters.memory.clock import SettableClock
-from odfabric.adapters.memory.object_store import MemoryObjectStore
+from odfabric.adapters.memory.datasets.object_store import MemoryObjectStore
+from odfabric.adapters.memory.node.clock import SettableClock
 from odfabric.adapters.s3.client import S3Access
 from odfabric.adapters.s3.object_store import S3ObjectStore
-from odfabric.ports.object_store import ObjectStore
-from odfabric.testing.conformance.examples import NOW
-from odfabric.testing.conformance.object_store import (
+from odfabric.ports.datasets.object_store import ObjectStore
+from odfabric.testing.conformance.datasets.object_store import (
     ImpatientLockContract,
     ListingContract,
     ObjectStoreContract,
     ObjectStoreProcessContract,
     RefsContract,
 )
+from odfabric.testing.conformance.examples import NOW
 from tests.support.servers.s3 import S3Server
 
 

@@ -11,10 +11,10 @@ from statistics import median
 import pytest
 
 from odfabric.adapters.argon2.passwords import Argon2Passwords
-from odfabric.adapters.memory.passwords import QuickPasswords
+from odfabric.adapters.memory.people.passwords import QuickPasswords
 from odfabric.errors import LimitExceeded
-from odfabric.ports.passwords import Passwords
-from odfabric.testing.conformance.passwords import BYTES_MAX, PASSWORD, PasswordsContract
+from odfabric.ports.people.passwords import Passwords
+from odfabric.testing.conformance.people.passwords import BYTES_MAX, PASSWORD, PasswordsContract
 from tests.support.waiting import wait_until
 
 PATIENCE_S = 20.0

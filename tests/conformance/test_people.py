@@ -18,26 +18,11 @@ from odfabric.adapters.memory.store import MemoryStore
 from odfabric.adapters.sql.audit import insert_audit
 from odfabric.adapters.sql.database import Database
 from odfabric.errors import Determinate
-from odfabric.model.account import DatasetRole, ExternalIdentity, Grant, Membership, OrganisationRole
-from odfabric.model.audit import AuditKind
 from odfabric.model.commit import OutboxMessage
-from odfabric.model.credential import DeviceDecision, TokenKind
-from odfabric.testing.conformance.accounts import (
-    AccountsContract,
-    AccountsProcessContract,
-    AccountsRaceContract,
-)
-from odfabric.testing.conformance.audit import AuditedDatasetsContract, AuditLogContract, append
-from odfabric.testing.conformance.credentials import (
-    DevicesContract,
-    InvitationsContract,
-    TokensContract,
-    device,
-    invitation,
-)
-from odfabric.testing.conformance.events import SECRET, subscription_of
-from odfabric.testing.conformance.examples import NOW, GrowingChain, entry_of, new_chain
-from odfabric.testing.conformance.people import (
+from odfabric.model.people.account import DatasetRole, ExternalIdentity, Grant, Membership, OrganisationRole
+from odfabric.model.people.audit import AuditKind
+from odfabric.model.people.credential import DeviceDecision, TokenKind
+from odfabric.testing.conformance.account_examples import (
     PeoplePorts,
     organisation,
     state_of,
@@ -47,8 +32,23 @@ from odfabric.testing.conformance.people import (
     with_organisation,
     with_users,
 )
-from odfabric.testing.conformance.relations import GrantsContract, MembershipsContract, ViewerContract
-from odfabric.testing.conformance.saved_queries import SavedQueriesContract
+from odfabric.testing.conformance.examples import NOW, GrowingChain, entry_of, new_chain
+from odfabric.testing.conformance.people.accounts import (
+    AccountsContract,
+    AccountsProcessContract,
+    AccountsRaceContract,
+)
+from odfabric.testing.conformance.people.audit import AuditedDatasetsContract, AuditLogContract, append
+from odfabric.testing.conformance.people.credentials import (
+    DevicesContract,
+    InvitationsContract,
+    TokensContract,
+    device,
+    invitation,
+)
+from odfabric.testing.conformance.people.relations import GrantsContract, MembershipsContract, ViewerContract
+from odfabric.testing.conformance.people.saved_queries import SavedQueriesContract
+from odfabric.testing.conformance.subscriptions.events import SECRET, subscription_of
 from tests.support.object_heads import Sharing
 from tests.support.people import in_database, in_memory
 from tests.support.waiting import wait_until

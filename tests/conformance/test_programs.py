@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from odfabric.adapters.memory.programs import MemoryPrograms
+from odfabric.adapters.memory.sources.programs import MemoryPrograms
 from odfabric.adapters.programs.confined import ConfinedPrograms, ProgramLimits
-from odfabric.testing.conformance.programs import PrepareProgramsContract
+from odfabric.testing.conformance.sources.programs import PrepareProgramsContract
 
 
 class TestMemoryPrograms(PrepareProgramsContract):

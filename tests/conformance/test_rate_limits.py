@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 import pytest
 import redis
 
-from odfabric.adapters.memory.rate_limits import MemoryRateLimits
+from odfabric.adapters.memory.people.rate_limits import MemoryRateLimits
 from odfabric.adapters.redis.rate_limits import KEY_PREFIX, RedisRateLimits
-from odfabric.ports.rate_limits import RateLimits
-from odfabric.testing.conformance.rate_limits import (
+from odfabric.ports.people.rate_limits import RateLimits
+from odfabric.testing.conformance.people.rate_limits import (
     LONG_S,
     PATIENCE_S,
     RateLimitsContract,

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from odfabric.adapters.local_fs.savepoints import FolderSavepoints
-from odfabric.adapters.memory.savepoints import MemorySavepoints
+from odfabric.adapters.memory.sources.savepoints import MemorySavepoints
 from odfabric.errors import Determinate
-from odfabric.ports.savepoints import Savepoints
+from odfabric.ports.sources.savepoints import Savepoints
 from odfabric.testing.conformance.examples import NOW
-from odfabric.testing.conformance.savepoints import AGE_S_MAX, BYTES_MAX, ONE, TWO, SavepointsContract, later
+from odfabric.testing.conformance.sources.savepoints import AGE_S_MAX, BYTES_MAX, ONE, TWO, SavepointsContract, later
 
 
 class TestMemorySavepoints(SavepointsContract):

@@ -10,24 +10,24 @@ import pytest
 from sqlalchemy import func, insert, select
 
 from odfabric.adapters.local_fs.key_file import KeyFileSealing
-from odfabric.adapters.memory.clock import SeededEntropy
-from odfabric.adapters.memory.sealing import MemorySealedStore, MemorySealing
-from odfabric.adapters.sql.chains import SqlChains
-from odfabric.adapters.sql.commit_intents import SqlCommitIntents
+from odfabric.adapters.memory.node.clock import SeededEntropy
+from odfabric.adapters.memory.node.sealing import MemorySealedStore, MemorySealing
 from odfabric.adapters.sql.database import Database
-from odfabric.adapters.sql.deliveries import SqlSubscriptions
+from odfabric.adapters.sql.datasets.chains import SqlChains
+from odfabric.adapters.sql.datasets.commit_intents import SqlCommitIntents
 from odfabric.adapters.sql.sealed_columns import sealed_stores
 from odfabric.adapters.sql.signing_keys import SqlSigningKeys
+from odfabric.adapters.sql.sources.variables import SqlVariables
+from odfabric.adapters.sql.subscriptions.deliveries import SqlSubscriptions
 from odfabric.adapters.sql.tables import signing_keys
-from odfabric.adapters.sql.variables import SqlVariables
 from odfabric.adapters.system.clock import SystemEntropy
 from odfabric.model.commit import CommitIntent, OutboxMessage
-from odfabric.model.signing_key import SigningKey
-from odfabric.ports.sealing import SealedStore, variable_key, webhook_secret_context
-from odfabric.testing.conformance.events import subscription_of
+from odfabric.model.people.signing_key import SigningKey
+from odfabric.ports.node.sealing import SealedStore, variable_key, webhook_secret_context
 from odfabric.testing.conformance.examples import NOW, GrowingChain, entry_of, hash_of, new_chain
-from odfabric.testing.conformance.sealing import NodeSealing, SealedStoreContract, SealingContract
-from odfabric.testing.conformance.variables import named
+from odfabric.testing.conformance.node.sealing import NodeSealing, SealedStoreContract, SealingContract
+from odfabric.testing.conformance.sources.variables import named
+from odfabric.testing.conformance.subscriptions.events import subscription_of
 
 
 class TestMemorySealing(SealingContract):

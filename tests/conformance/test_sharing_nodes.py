@@ -17,28 +17,28 @@ import pytest
 from sqlalchemy import text
 
 from odfabric.adapters.local_fs.folder_locks import FolderLocks
-from odfabric.adapters.memory.clock import SettableClock
-from odfabric.adapters.memory.object_store import MemoryObjectStore
+from odfabric.adapters.memory.datasets.object_store import MemoryObjectStore
+from odfabric.adapters.memory.node.clock import SettableClock
 from odfabric.adapters.object_heads.follower import SETTLED_AFTER_S, HeadFollower
 from odfabric.adapters.s3.client import S3Access
 from odfabric.adapters.s3.object_store import S3ObjectStore
 from odfabric.adapters.sql.audit import SqlAuditLog
 from odfabric.adapters.sql.database import Database
-from odfabric.adapters.sql.relations import SqlRelations
+from odfabric.adapters.sql.people.relations import SqlRelations
 from odfabric.adapters.sql.upgrade import upgrade
 from odfabric.adapters.unreliable.faults import FaultPlan
 from odfabric.adapters.unreliable.interception import Interceptor
-from odfabric.domain.block_attributes import as_extra
-from odfabric.domain.idempotency import IdempotencyEntry, sealed_attributes, sealed_state
+from odfabric.domain.chain.block_attributes import as_extra
+from odfabric.domain.ingestion.idempotency import IdempotencyEntry, sealed_attributes, sealed_state
 from odfabric.errors import AlreadyExists, Corrupt, Determinate, HeadMoved, Indeterminate, NotFound, OdfError
-from odfabric.formats.dataset_layout import alias_key, block_key, head_key, name_key
-from odfabric.model.account import EVERYONE, DatasetRole, Grant
-from odfabric.model.audit import AuditEntry, AuditKind
+from odfabric.formats.identifiers.dataset_layout import alias_key, block_key, head_key, name_key
 from odfabric.model.commit import CommitIntent, EncodedBlock, IdempotencyRecord, OutboxMessage
 from odfabric.model.metadata import AddData
 from odfabric.model.multihash import Multihash
-from odfabric.ports.object_store import ObjectStore
-from odfabric.testing.conformance.audit import FULL, append
+from odfabric.model.people.account import EVERYONE, DatasetRole, Grant
+from odfabric.model.people.audit import AuditEntry, AuditKind
+from odfabric.ports.datasets.object_store import ObjectStore
+from odfabric.testing.conformance.account_examples import account_id, told
 from odfabric.testing.conformance.examples import (
     NOW,
     GrowingChain,
@@ -48,7 +48,7 @@ from odfabric.testing.conformance.examples import (
     later,
     new_chain,
 )
-from odfabric.testing.conformance.people import account_id, told
+from odfabric.testing.conformance.people.audit import FULL, append
 from odfabric.testing.conformance.together import DEADLINE_S, outcomes_of_processes
 from tests.support.object_heads import Sharing
 from tests.support.servers.s3 import S3Server

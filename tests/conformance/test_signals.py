@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from odfabric.adapters.local_fs.signals import FolderSignals
-from odfabric.adapters.memory.signals import MemorySignals
+from odfabric.adapters.memory.subscriptions.signals import MemorySignals
 from odfabric.adapters.redis.signals import RedisSignals
-from odfabric.ports.signals import Signals, Topic
-from odfabric.testing.conformance.signals import PATIENCE_S, SignalsContract
+from odfabric.ports.subscriptions.signals import Signals, Topic
+from odfabric.testing.conformance.subscriptions.signals import PATIENCE_S, SignalsContract
 from tests.support.servers.valkey import RedisServer, redis_server
 from tests.support.waiting import wait_until
 

@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 from odfabric.adapters.local_fs.key_file import KeyFileSealing
-from odfabric.adapters.memory.clock import SeededEntropy
-from odfabric.adapters.memory.sealing import MemorySealing
-from odfabric.adapters.memory.signing_keys import MemorySigningKeys
+from odfabric.adapters.memory.node.clock import SeededEntropy
+from odfabric.adapters.memory.node.sealing import MemorySealing
+from odfabric.adapters.memory.node.signing_keys import MemorySigningKeys
 from odfabric.adapters.memory.store import MemoryStore
 from odfabric.adapters.sealed.rows import SealedSigningKeys
 from odfabric.adapters.sql.database import Database
 from odfabric.adapters.sql.signing_keys import SqlSigningKeys
 from odfabric.adapters.system.clock import SystemEntropy
-from odfabric.ports.signing_keys import SigningKeys
-from odfabric.testing.conformance.signing_keys import SigningKeysContract, key_of
+from odfabric.ports.node.signing_keys import SigningKeys
+from odfabric.testing.conformance.node.signing_keys import SigningKeysContract, key_of
 
 
 class TestMemorySigningKeys(SigningKeysContract):

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from odfabric.adapters.memory.clock import SettableClock
-from odfabric.adapters.memory.exchange import MemoryExchange
-from odfabric.adapters.memory.object_store import MemoryObjectStore
-from odfabric.adapters.memory.state_index import MemoryStateIndex
+from odfabric.adapters.memory.datasets.exchange import MemoryExchange
+from odfabric.adapters.memory.datasets.object_store import MemoryObjectStore
+from odfabric.adapters.memory.datasets.state_index import MemoryStateIndex
+from odfabric.adapters.memory.node.clock import SettableClock
 from odfabric.adapters.persist.location import (
     BucketPlace,
     PersistLocation,
@@ -20,10 +20,10 @@ from odfabric.adapters.persist.location import (
     versions_in_postgres,
 )
 from odfabric.adapters.persist.state_index import PersistStateIndex
-from odfabric.ports.state_index import StateIndex
+from odfabric.ports.datasets.state_index import StateIndex
 from odfabric.testing.changelogs import Changelog
+from odfabric.testing.conformance.datasets.state_index import StateIndexContract, StateIndexHandlesContract
 from odfabric.testing.conformance.examples import NOW
-from odfabric.testing.conformance.state_index import StateIndexContract, StateIndexHandlesContract
 from odfabric_persist.client import PersistClient
 from odfabric_persist.location.memory import MemoryBlob, MemoryConsensus
 from tests.support.servers.s3 import S3Server

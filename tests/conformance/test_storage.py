@@ -13,36 +13,36 @@ import pytest
 from odfabric.adapters.local_fs.folder_locks import FolderLocks
 from odfabric.adapters.local_fs.key_file import KeyFileSealing
 from odfabric.adapters.local_fs.object_store import FolderObjectStore
-from odfabric.adapters.memory.catalog import MemoryCatalog, MemorySearchDocuments
-from odfabric.adapters.memory.chains import MemoryChains
-from odfabric.adapters.memory.deliveries import MemoryDeliveries, MemoryOutbox, MemorySubscriptions
-from odfabric.adapters.memory.jobs import MemoryJobs
-from odfabric.adapters.memory.removed_datasets import MemoryRemovedDatasets
+from odfabric.adapters.memory.datasets.catalog import MemoryCatalog, MemorySearchDocuments
+from odfabric.adapters.memory.datasets.chains import MemoryChains
+from odfabric.adapters.memory.datasets.removed_datasets import MemoryRemovedDatasets
+from odfabric.adapters.memory.jobs.jobs import MemoryJobs
 from odfabric.adapters.memory.store import MemoryStore
+from odfabric.adapters.memory.subscriptions.deliveries import MemoryDeliveries, MemoryOutbox, MemorySubscriptions
 from odfabric.adapters.s3.client import S3Access
 from odfabric.adapters.s3.object_store import S3ObjectStore
 from odfabric.adapters.sealed.rows import SealedSubscriptions, sealed_chains
-from odfabric.adapters.sql.catalog import SqlCatalog
-from odfabric.adapters.sql.chains import SqlChains
 from odfabric.adapters.sql.database import Database
-from odfabric.adapters.sql.deliveries import SqlDeliveries, SqlSubscriptions
-from odfabric.adapters.sql.jobs import SqlJobs
+from odfabric.adapters.sql.datasets.catalog import SqlCatalog
+from odfabric.adapters.sql.datasets.chains import SqlChains
+from odfabric.adapters.sql.datasets.removed_datasets import SqlRemovedDatasets
+from odfabric.adapters.sql.datasets.search import SqlSearchDocuments
+from odfabric.adapters.sql.jobs.jobs import SqlJobs
 from odfabric.adapters.sql.outbox import SqlOutbox
-from odfabric.adapters.sql.removed_datasets import SqlRemovedDatasets
-from odfabric.adapters.sql.search import SqlSearchDocuments
+from odfabric.adapters.sql.subscriptions.deliveries import SqlDeliveries, SqlSubscriptions
 from odfabric.adapters.sql.upgrade import upgrade
 from odfabric.adapters.system.clock import SystemEntropy
-from odfabric.ports.chain_writer import ChainWriter
-from odfabric.ports.jobs import Jobs
-from odfabric.ports.object_store import ObjectStore
-from odfabric.testing.conformance.adoption import AdoptionContract
-from odfabric.testing.conformance.cancelling import CancellingContract
-from odfabric.testing.conformance.chains import ChainProcessContract, ChainRowsContract, ChainWriterContract
-from odfabric.testing.conformance.deliveries import DeliveriesContract, SubscriptionsContract
+from odfabric.ports.datasets.chain_writer import ChainWriter
+from odfabric.ports.datasets.object_store import ObjectStore
+from odfabric.ports.jobs.jobs import Jobs
+from odfabric.testing.conformance.datasets.adoption import AdoptionContract
+from odfabric.testing.conformance.datasets.chains import ChainProcessContract, ChainRowsContract, ChainWriterContract
+from odfabric.testing.conformance.datasets.removed_datasets import RemovedDatasetsContract
+from odfabric.testing.conformance.datasets.renaming import NoRenamingContract, RenamingContract
+from odfabric.testing.conformance.datasets.searching import SearchContract
 from odfabric.testing.conformance.examples import StoragePorts
-from odfabric.testing.conformance.removed_datasets import RemovedDatasetsContract
-from odfabric.testing.conformance.renaming import NoRenamingContract, RenamingContract
-from odfabric.testing.conformance.searching import SearchContract
+from odfabric.testing.conformance.jobs.cancelling import CancellingContract
+from odfabric.testing.conformance.subscriptions.deliveries import DeliveriesContract, SubscriptionsContract
 from tests.support.object_heads import Sharing
 from tests.support.servers.s3 import S3Server
 

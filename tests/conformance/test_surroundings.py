@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from odfabric.adapters.local_fs.workspace_probe import FolderProbe
-from odfabric.adapters.memory.surroundings import InlineBounded, MemoryProbe, MemoryWorkspaceProbe
+from odfabric.adapters.memory.node.surroundings import InlineBounded, MemoryProbe, MemoryWorkspaceProbe
 from odfabric.adapters.redis.probe import RedisServerProbe
 from odfabric.adapters.sql.database import Database
 from odfabric.adapters.sql.probe import SqlProbe
 from odfabric.adapters.system.bounded import ThreadBounded
 from odfabric.errors import Determinate
 from odfabric.model.instant import Instant
-from odfabric.model.surroundings import DatabaseState, FileState, RedisState
-from odfabric.ports.surroundings import Bounded, DatabaseProbe, RedisProbe, WorkspaceProbe
-from odfabric.testing.conformance.surroundings import (
+from odfabric.model.node.surroundings import DatabaseState, FileState, RedisState
+from odfabric.ports.node.surroundings import Bounded, DatabaseProbe, RedisProbe, WorkspaceProbe
+from odfabric.testing.conformance.node.surroundings import (
     AbsentWorkspaceContract,
     BoundedContract,
     DatabaseProbeContract,

@@ -8,21 +8,21 @@ from pathlib import Path
 import pytest
 
 from odfabric.adapters.local_fs.key_file import KeyFileSealing
-from odfabric.adapters.memory.chains import MemoryChains
-from odfabric.adapters.memory.clock import SeededEntropy
-from odfabric.adapters.memory.sealing import MemorySealing
+from odfabric.adapters.memory.datasets.chains import MemoryChains
+from odfabric.adapters.memory.node.clock import SeededEntropy
+from odfabric.adapters.memory.node.sealing import MemorySealing
+from odfabric.adapters.memory.sources.variables import MemoryVariables
 from odfabric.adapters.memory.store import MemoryStore
-from odfabric.adapters.memory.variables import MemoryVariables
 from odfabric.adapters.sealed.variables import SealedVariables
-from odfabric.adapters.sql.chains import SqlChains
 from odfabric.adapters.sql.database import Database
-from odfabric.adapters.sql.variables import SqlVariables
+from odfabric.adapters.sql.datasets.chains import SqlChains
+from odfabric.adapters.sql.sources.variables import SqlVariables
 from odfabric.adapters.system.clock import SystemEntropy
 from odfabric.model.identity import DatasetId
-from odfabric.ports.chain_writer import ChainWriter
-from odfabric.ports.variables import Variables
+from odfabric.ports.datasets.chain_writer import ChainWriter
+from odfabric.ports.sources.variables import Variables
 from odfabric.testing.conformance.examples import new_chain
-from odfabric.testing.conformance.variables import MANY, VariablesContract, named
+from odfabric.testing.conformance.sources.variables import MANY, VariablesContract, named
 
 
 class OnStore(VariablesContract):

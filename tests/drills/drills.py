@@ -18,12 +18,12 @@ from sqlalchemy import text
 from odfabric.adapters.sql.database import Database
 from odfabric.adapters.sql.sealed_columns import sealed_stores
 from odfabric.adapters.unreliable.crash_points import CRASH_POINTS
-from odfabric.formats.dataset_layout import ALIAS, HEAD, has_no_head
-from odfabric.formats.references import parse_dataset_alias
-from odfabric.formats.sealed_form import MARK_BYTES
+from odfabric.formats.identifiers.dataset_layout import ALIAS, HEAD, has_no_head
+from odfabric.formats.identifiers.references import parse_dataset_alias
+from odfabric.formats.secrets.sealed_form import MARK_BYTES
 from odfabric.model.metadata import AddData, ExecuteTransform
-from odfabric.usecases.read_tail import ReadTail
-from odfabric.usecases.verify_dataset import VerifyOptions
+from odfabric.usecases.reading.read_tail import ReadTail
+from odfabric.usecases.verification.verify_dataset import VerifyOptions
 from odfabric.wiring import Node
 from odfabric.wiring.database_place import database_place
 from odfabric.wiring.keys import node_sealing

@@ -10,18 +10,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from odfabric.adapters.memory.clock import SettableClock
+from odfabric.adapters.memory.node.clock import SettableClock
 from odfabric.adapters.sql.database import Database
 from odfabric.adapters.unreliable.crash_points import CrashPoints
-from odfabric.model.account import DatasetRole, ExternalIdentity, OrganisationRole
-from odfabric.model.audit import AuditEntry, AuditKind, AuditOutcome
-from odfabric.model.credential import DeviceDecision, TokenKind
 from odfabric.model.instant import Instant
+from odfabric.model.people.account import DatasetRole, ExternalIdentity, OrganisationRole
+from odfabric.model.people.audit import AuditEntry, AuditKind, AuditOutcome
+from odfabric.model.people.credential import DeviceDecision, TokenKind
 from odfabric.settings import Settings
-from odfabric.testing.conformance.audit import append
-from odfabric.testing.conformance.credentials import device, invitation
-from odfabric.testing.conformance.examples import GrowingChain, entry_of, later
-from odfabric.testing.conformance.people import (
+from odfabric.testing.conformance.account_examples import (
     PeoplePorts,
     account_id,
     organisation,
@@ -31,6 +28,9 @@ from odfabric.testing.conformance.people import (
     told,
     user,
 )
+from odfabric.testing.conformance.examples import GrowingChain, entry_of, later
+from odfabric.testing.conformance.people.audit import append
+from odfabric.testing.conformance.people.credentials import device, invitation
 from odfabric.wiring import Node
 from odfabric.wiring.database_place import database_place
 from tests.support.people import in_database

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from multiprocessing.process import BaseProcess
 
-from odfabric.adapters.memory.clock import SettableClock
 from odfabric.adapters.memory.engine import MemoryEngine
-from odfabric.formats.webhook_signature import verify
+from odfabric.adapters.memory.node.clock import SettableClock
+from odfabric.formats.webhooks.webhook_signature import verify
 from odfabric.model.instant import Instant
 from odfabric.wiring import Node, open_node, prepare_workspace
 from tests.drills import scenario

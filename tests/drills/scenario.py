@@ -13,26 +13,26 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from odfabric.adapters.memory.clock import SettableClock
 from odfabric.adapters.memory.engine import MemoryEngine
+from odfabric.adapters.memory.node.clock import SettableClock
 from odfabric.errors import AlreadyExists, External
-from odfabric.formats.dataset_layout import dataset_prefix, head_key
-from odfabric.formats.manifest_yaml import parse_snapshots
-from odfabric.formats.references import parse_dataset_alias
+from odfabric.formats.identifiers.dataset_layout import dataset_prefix, head_key
+from odfabric.formats.identifiers.references import parse_dataset_alias
+from odfabric.formats.manifests.manifest_yaml import parse_snapshots
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.flow import Every, FlowKind, FlowRule
 from odfabric.model.identity import DatasetAlias, Name
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
-from odfabric.model.job import Job, JobStatus
-from odfabric.model.subscription import Delivery, DeliveryStatus
+from odfabric.model.jobs.flow import Every, FlowKind, FlowRule
+from odfabric.model.jobs.job import Job, JobStatus
+from odfabric.model.subscriptions.subscription import Delivery, DeliveryStatus
 from odfabric.settings import Settings, read_settings
-from odfabric.usecases.change_subscription import Replay
+from odfabric.usecases.ingestion.push_data import PushData
 from odfabric.usecases.people.saved_queries import change_query, delete_query, list_queries, save_query
-from odfabric.usecases.pull_dataset import PullRequest
-from odfabric.usecases.push_data import PushData
-from odfabric.usecases.query_data import QueryData
-from odfabric.usecases.query_document import QueryForm
-from odfabric.usecases.verify_dataset import VerifyOptions
+from odfabric.usecases.queries.query_data import QueryData
+from odfabric.usecases.queries.query_document import QueryForm
+from odfabric.usecases.subscriptions.change_subscription import Replay
+from odfabric.usecases.transfer.pull_dataset import PullRequest
+from odfabric.usecases.verification.verify_dataset import VerifyOptions
 from odfabric.wiring import Node, open_node, prepare_workspace, rotate_node_key
 from odfabric.wiring.renaming import rename
 from tests.drills.places import Place

@@ -15,12 +15,12 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from odfabric.adapters.memory.clock import SettableClock
 from odfabric.adapters.memory.engine import MemoryEngine
-from odfabric.formats.references import parse_dataset_alias
+from odfabric.adapters.memory.node.clock import SettableClock
+from odfabric.formats.identifiers.references import parse_dataset_alias
 from odfabric.model.instant import Instant
 from odfabric.settings import Settings
-from odfabric.usecases.rebuild import RebuildOutcome
+from odfabric.usecases.maintenance.rebuild import RebuildOutcome
 from odfabric.wiring import open_node, prepare_workspace
 from tests.drills import scenario
 from tests.drills.drills import Drill, Prepared, drills_of, is_other_hit

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from odfabric.adapters.memory.clock import SettableClock
+from odfabric.adapters.memory.node.clock import SettableClock
 from odfabric.wiring import Node
 from tests.drills import preloaded
 from tests.drills.places import InFolder

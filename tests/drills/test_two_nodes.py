@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from odfabric.formats.references import parse_dataset_alias
-from odfabric.usecases.read_tail import ReadTail
-from odfabric.usecases.verify_dataset import VerifyOptions
+from odfabric.formats.identifiers.references import parse_dataset_alias
+from odfabric.usecases.reading.read_tail import ReadTail
+from odfabric.usecases.verification.verify_dataset import VerifyOptions
 from tests.drills import scenario
 from tests.drills.drills import KILLED, LATER_H, LATEST_H
 from tests.drills.places import InBucket, Place

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfabric.errors import InvalidBlock, LimitExceeded
-from odfabric.formats.block import (
+from odfabric.formats.blocks.block import (
     BLOCK_DEPTH_MAX,
     block_hash,
     decode_block,
@@ -22,10 +22,10 @@ from odfabric.formats.block import (
     encode_block_of_version,
     read_block_header,
 )
-from odfabric.formats.block_tables import METADATA_EVENT, TABLES, Manifest
-from odfabric.formats.engine_contract_tables import ENGINE_TABLES
-from odfabric.formats.flatbuffer_layout import SHAPES
-from odfabric.formats.flatbuffer_writer import FlatBufferWriter
+from odfabric.formats.blocks.block_tables import METADATA_EVENT, TABLES, Manifest
+from odfabric.formats.blocks.engine_contract_tables import ENGINE_TABLES
+from odfabric.formats.blocks.flatbuffer_layout import SHAPES
+from odfabric.formats.blocks.flatbuffer_writer import FlatBufferWriter
 from odfabric.model.data_schema import (
     DataField,
     DataSchema,

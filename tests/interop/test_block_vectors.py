@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from odfabric.formats.block import (
+from odfabric.formats.blocks.block import (
     MANIFEST_VERSION,
     block_hash,
     decode_block,
@@ -15,7 +15,7 @@ from odfabric.formats.block import (
     encode_block_of_version,
     read_block_header,
 )
-from odfabric.formats.manifest_yaml import block_to_manifest, dump_yaml, parse_block_manifests
+from odfabric.formats.manifests.manifest_yaml import block_to_manifest, dump_yaml, parse_block_manifests
 from tests.support.vectors import vectors
 
 VECTORS = [*vectors("blocks"), *vectors("ownBlocks")]

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfabric.formats.cloud_event import EVENT_BYTES_MAX, head_move_event, other_event
-from odfabric.model.event import Event, EventType
+from odfabric.formats.webhooks.cloud_event import EVENT_BYTES_MAX, head_move_event, other_event
 from odfabric.model.identity import DatasetAlias, DatasetId, Name
 from odfabric.model.instant import Instant
 from odfabric.model.multihash import SHA3_256, Multihash
-from odfabric.model.subscription import Delivery, DeliveryStatus
+from odfabric.model.subscriptions.event import Event, EventType
+from odfabric.model.subscriptions.subscription import Delivery, DeliveryStatus
 
 NOW = Instant.parse("2026-03-01T12:00:00.123Z")
 ALIAS = DatasetAlias(Name("local"), Name("flights.hourly"))

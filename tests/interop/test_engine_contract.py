@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odfabric.errors import InvalidRequest
-from odfabric.formats.engine_contract import (
+from odfabric.formats.blocks.engine_contract import (
     decode_message,
     encode_message,
     vocabulary_from_contract,
     vocabulary_to_contract,
 )
-from odfabric.formats.engine_contract_tables import ENGINE_TABLES
+from odfabric.formats.blocks.engine_contract_tables import ENGINE_TABLES
 from odfabric.model import engine_contract as contract
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import Instant

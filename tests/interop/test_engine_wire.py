@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from odfabric import errors
 from odfabric.errors import Corrupt, Determinate, InvalidData, InvalidRequest, LimitExceeded, OdfError, Place
-from odfabric.formats import engine_wire as wire
-from odfabric.formats import judgement_wire
+from odfabric.formats.engine_messages import engine_wire as wire
+from odfabric.formats.engine_messages import judgement_wire
 from odfabric.generated.engine_v1 import engine_pb2 as pb
 from odfabric.model.data_schema import (
     DataField,

@@ -18,14 +18,14 @@ from hypothesis import strategies as st
 from pyarrow import types
 
 from odfabric.errors import IncompatibleSchema, InvalidData
-from odfabric.formats.logical_hash import (
+from odfabric.formats.identifiers.multihash import parse_multihash
+from odfabric.formats.identifiers.physical_hash import physical_hash
+from odfabric.formats.slices.logical_hash import (
     LogicalDigest,
     LogicalHasher,
     logical_hash_of_ipc,
     logical_hash_of_parquet,
 )
-from odfabric.formats.multihash import parse_multihash
-from odfabric.formats.physical_hash import physical_hash
 from tests.support.arrow_strategies import tables
 from tests.support.naive_logical_hash import naive_logical_hash
 from tests.support.vectors import vector_sections, vectors
@@ -180,7 +180,7 @@ class TestWhatCounts:
     def test_large_values_are_hashed_in_pieces(self, monkeypatch: pytest.MonkeyPatch) -> None:
         table = pa.table({"x": ["a" * 100, None, "b" * 1000, "c"], "y": [[1], None, [2, 3], []]})
         whole = text_of(table)
-        monkeypatch.setattr("odfabric.formats.logical_hash.PIECE_BYTES_MAX", 64)
+        monkeypatch.setattr("odfabric.formats.slices.logical_hash.PIECE_BYTES_MAX", 64)
         assert text_of(table) == whole
 
 

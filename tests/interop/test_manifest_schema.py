@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from odfabric.formats.block_tables import METADATA_EVENT, TABLES, UNIONS
-from odfabric.formats.manifest_events import event_to_value
-from odfabric.formats.manifest_meanings import DEFAULTS, MEANINGS
-from odfabric.formats.manifest_schema import find_flaws, manifest_schema, manifest_schema_text
-from odfabric.formats.manifest_yaml import block_to_manifest, snapshot_to_manifest
+from odfabric.formats.blocks.block_tables import METADATA_EVENT, TABLES, UNIONS
+from odfabric.formats.manifests.manifest_events import event_to_value
+from odfabric.formats.manifests.manifest_meanings import DEFAULTS, MEANINGS
+from odfabric.formats.manifests.manifest_schema import find_flaws, manifest_schema, manifest_schema_text
+from odfabric.formats.manifests.manifest_yaml import block_to_manifest, snapshot_to_manifest
 from odfabric.model.manifest import DatasetSnapshot
 from odfabric.model.metadata import MetadataBlock, MetadataEvent
 from odfabric.testing.events import blocks, events, snapshots
@@ -26,7 +26,7 @@ ORDINARY_EVENT = Draft202012Validator({**manifest_schema(), "oneOf": [{"$ref": "
 
 
 def test_the_committed_file_is_current() -> None:
-    rewrite = "python -m odfabric.formats.manifest_schema > docs/manifest.schema.json"
+    rewrite = "python -m odfabric.formats.manifests.manifest_schema > docs/manifest.schema.json"
     assert COMMITTED.read_text() == manifest_schema_text(), f"write it again: {rewrite}"
 
 
@@ -108,6 +108,6 @@ def test_every_member_says_what_it_means() -> None:
         for member, schema in members.items()
         if "description" not in schema and not (member == "kind" and "enum" in schema)
     ]
-    assert silent == [], "say it in formats/manifest_meanings.py"
+    assert silent == [], "say it in formats/manifests/manifest_meanings.py"
     told = {(name, member) for table in (MEANINGS, DEFAULTS) for name, members in table.items() for member in members}
     assert [one for one in told if one[1] not in definitions.get(one[0], {})] == []

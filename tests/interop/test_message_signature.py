@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfabric.formats.message_signature import (
+from odfabric.formats.webhooks.message_signature import (
     content_digest,
     key_set,
     public_half,

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from odfabric.formats.block_tables import ENUMS, TABLES, UNIONS, EnumStorage, Kind, Slot, Table, Union
-from odfabric.formats.engine_contract_tables import ENGINE_TABLES, ENGINE_UNIONS
-from odfabric.formats.manifest_schema import enum_names
+from odfabric.formats.blocks.block_tables import ENUMS, TABLES, UNIONS, EnumStorage, Kind, Slot, Table, Union
+from odfabric.formats.blocks.engine_contract_tables import ENGINE_TABLES, ENGINE_UNIONS
+from odfabric.formats.manifests.manifest_schema import enum_names
 
 
 def text_of(name: str) -> str:

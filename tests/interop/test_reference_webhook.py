@@ -6,9 +6,9 @@ import json
 import uuid
 from dataclasses import replace
 
-from odfabric.formats.did import parse_account_id, parse_dataset_id
-from odfabric.formats.multihash import parse_multihash
-from odfabric.formats.reference_webhook import ReferenceMessage, head_move_body, headers, signing_key
+from odfabric.formats.identifiers.did import parse_account_id, parse_dataset_id
+from odfabric.formats.identifiers.multihash import parse_multihash
+from odfabric.formats.webhooks.reference_webhook import ReferenceMessage, head_move_body, headers, signing_key
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
 
 DATASET = "did:odf:fed012696ad2e129e1ba4ab4ea75002ae4bfa39aee2a6cc86455bdc3726dbec32893e"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfabric.errors import InvalidRequest, Unauthenticated
-from odfabric.formats.webhook_signature import TOLERANCE_S, parse_secret, secret_text, sign, verify
+from odfabric.formats.webhooks.webhook_signature import TOLERANCE_S, parse_secret, secret_text, sign, verify
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
 
 # From the test suites of the libraries of standard-webhooks (id, time, body, secret and the signature they agree on).

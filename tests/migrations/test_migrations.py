@@ -15,8 +15,8 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine
 from sqlalchemy.pool import NullPool
 
-from odfabric.adapters.sql.chains import SqlChains
 from odfabric.adapters.sql.database import Database
+from odfabric.adapters.sql.datasets.chains import SqlChains
 from odfabric.adapters.sql.every_table import metadata
 from odfabric.adapters.sql.tables import SCHEMA_REVISION
 from odfabric.adapters.sql.upgrade import MIGRATIONS, REVISION_TABLE, downgrade, upgrade

@@ -12,8 +12,8 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import create_engine
 from sqlalchemy.pool import NullPool
 
-from odfabric.adapters.sql.chains import SqlChains
 from odfabric.adapters.sql.database import Database
+from odfabric.adapters.sql.datasets.chains import SqlChains
 from odfabric.adapters.sql.every_table import metadata
 from odfabric.adapters.sql.upgrade import REVISION_TABLE, downgrade, upgrade
 from odfabric.errors import Determinate

@@ -26,11 +26,11 @@ from odfabric.adapters.sql.database import Database
 from odfabric.adapters.sql.tables import outbox
 from odfabric.adapters.sql.upgrade import upgrade
 from odfabric.adapters.system.clock import SystemClock, SystemEntropy
-from odfabric.formats.dataset_layout import data_key
-from odfabric.formats.did import parse_dataset_id
+from odfabric.formats.identifiers.dataset_layout import data_key
+from odfabric.formats.identifiers.did import parse_dataset_id
 from odfabric.model.instant import Instant
 from odfabric.model.multihash import sha3_256_multihash
-from odfabric.usecases.backup import BackupPorts, back_up, restore
+from odfabric.usecases.maintenance.backup import BackupPorts, back_up, restore
 
 DATASET = parse_dataset_id("did:odf:fed01a3a418d9cddfc6bc056658ed69259fdfdafbd4e466ec32d5f4061a56b336376a")
 OBJECT_BYTES = 1 << 20

@@ -14,8 +14,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from odfabric.formats.block import block_hash, decode_block, encode_block, read_block_header
-from odfabric.formats.manifest_yaml import block_to_manifest, dump_yaml, parse_blocks
+from odfabric.formats.blocks.block import block_hash, decode_block, encode_block, read_block_header
+from odfabric.formats.manifests.manifest_yaml import block_to_manifest, dump_yaml, parse_blocks
 from odfabric.model.instant import Instant
 from odfabric.model.metadata import AddData, Checkpoint, DataSlice, MetadataBlock, OffsetInterval, SourceState
 from odfabric.model.multihash import ARROW0_SHA3_256, Multihash, sha3_256_multihash

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from odfabric.formats.canonical_rows import row_bytes
+from odfabric.formats.slices.canonical_rows import row_bytes
 from odfabric_engine_spark.incremental.accumulators import Accumulators
 from odfabric_engine_spark.incremental.aggregates import AggregateCall, Function
 from odfabric_engine_spark.incremental.group_state import GroupState

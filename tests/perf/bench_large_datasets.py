@@ -20,12 +20,12 @@ import httpx
 import numpy as np
 import pyarrow as pa
 
-from odfabric.domain.access import LOCAL_ACCOUNT
-from odfabric.formats.arrow_schema import arrow_to_data_schema
-from odfabric.formats.dataset_layout import block_key, data_key
-from odfabric.formats.physical_hash import physical_hash
-from odfabric.formats.slice_parquet import SliceWriter
-from odfabric.formats.slice_schema import new_slice_schema
+from odfabric.domain.people.access import LOCAL_ACCOUNT
+from odfabric.formats.identifiers.dataset_layout import block_key, data_key
+from odfabric.formats.identifiers.physical_hash import physical_hash
+from odfabric.formats.slices.arrow_schema import arrow_to_data_schema
+from odfabric.formats.slices.slice_parquet import SliceWriter
+from odfabric.formats.slices.slice_schema import new_slice_schema
 from odfabric.model.commit import CatalogEntry, OutboxMessage
 from odfabric.model.identity import DatasetAlias, Name
 from odfabric.model.metadata import DatasetKind, DataSlice, OffsetInterval, SetDataSchema

@@ -22,8 +22,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from odfabric.formats.logical_hash import LogicalHasher, logical_hash_of_parquet
-from odfabric.formats.parquet_reading import BATCH_ROWS
+from odfabric.formats.parquet.parquet_reading import BATCH_ROWS
+from odfabric.formats.slices.logical_hash import LogicalHasher, logical_hash_of_parquet
 
 _RUNS = 3
 

@@ -44,9 +44,9 @@ from odfabric_persist.location.s3_access import S3Place, s3_client
 from odfabric_persist.location.s3_blob import S3Blob
 from odfabric_persist.location.s3_consensus import S3Consensus
 from odfabric_persist.location.sqlite_consensus import SqliteConsensus
-from odfabric_persist.notify import LocalNotifier, NoNotifier, Notifier
-from odfabric_persist.notify_postgres import postgres_notifier
-from odfabric_persist.notify_redis import redis_notifier
+from odfabric_persist.notifications.notify import LocalNotifier, NoNotifier, Notifier
+from odfabric_persist.notifications.notify_postgres import postgres_notifier
+from odfabric_persist.notifications.notify_redis import redis_notifier
 from odfabric_persist.rows import DIFF, TIME, RowCodec
 from tests.support.servers.postgres import postgres_server
 from tests.support.servers.s3 import S3Server, s3_server

@@ -16,11 +16,11 @@ import time
 from pathlib import Path
 
 from odfabric.adapters.memory.engine import MemoryEngine
-from odfabric.formats.dataset_layout import alias_key, block_key, head_key
+from odfabric.formats.identifiers.dataset_layout import alias_key, block_key, head_key
 from odfabric.model.metadata import SetDataSchema
 from odfabric.settings import Settings
 from odfabric.testing.chains import ChainBuilder, example_schema
-from odfabric.usecases.rebuild import RebuildOutcome
+from odfabric.usecases.maintenance.rebuild import RebuildOutcome
 from odfabric.wiring import open_node, prepare_workspace
 
 

@@ -25,12 +25,12 @@ import boto3
 import psycopg
 from pydantic import SecretStr
 
-from odfabric.formats.manifest_yaml import parse_snapshots
+from odfabric.formats.manifests.manifest_yaml import parse_snapshots
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.job import Job
+from odfabric.model.jobs.job import Job
 from odfabric.model.metadata import AddData
 from odfabric.settings import Settings
-from odfabric.usecases.push_data import PushData
+from odfabric.usecases.ingestion.push_data import PushData
 from odfabric.wiring import Node, engine_launcher, open_node, prepare_workspace
 from tests.support.servers.postgres import postgres_server
 from tests.support.servers.s3 import s3_server

@@ -25,12 +25,12 @@ from odfabric.adapters.local_fs.exchange import FolderExchange
 from odfabric.adapters.local_fs.object_store import FolderObjectStore
 from odfabric.adapters.persist.location import PersistLocation, blobs_in_folder, versions_in_file
 from odfabric.adapters.persist.state_index import PersistStateIndex
-from odfabric.formats.arrow_schema import arrow_to_data_schema, data_schema_to_arrow
-from odfabric.formats.dataset_layout import data_key
-from odfabric.formats.physical_hash import physical_hash
-from odfabric.formats.slice_parquet import SliceWriter
-from odfabric.formats.slice_schema import TIMESTAMP_TYPE, new_slice_schema
-from odfabric.formats.state_rows import added_up, read_changes, write_state_file
+from odfabric.formats.identifiers.dataset_layout import data_key
+from odfabric.formats.identifiers.physical_hash import physical_hash
+from odfabric.formats.slices.arrow_schema import arrow_to_data_schema, data_schema_to_arrow
+from odfabric.formats.slices.slice_parquet import SliceWriter
+from odfabric.formats.slices.slice_schema import TIMESTAMP_TYPE, new_slice_schema
+from odfabric.formats.slices.state_rows import added_up, read_changes, write_state_file
 from odfabric.model.engine import IngestRequest, SliceFile
 from odfabric.model.instant import Instant
 from odfabric.model.offsets import OffsetRange

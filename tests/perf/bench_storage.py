@@ -17,12 +17,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from odfabric.adapters.local_fs.object_store import FolderObjectStore
-from odfabric.adapters.sql.chains import SqlChains
 from odfabric.adapters.sql.database import Database
-from odfabric.adapters.sql.jobs import SqlJobs
+from odfabric.adapters.sql.datasets.chains import SqlChains
+from odfabric.adapters.sql.jobs.jobs import SqlJobs
 from odfabric.adapters.sql.upgrade import upgrade
 from odfabric.testing.conformance.examples import NOW, new_chain
-from odfabric.testing.conformance.jobs import new_job
+from odfabric.testing.conformance.jobs.jobs import new_job
 
 
 def measure(name: str, act: Callable[[int], object], *, times: int) -> None:

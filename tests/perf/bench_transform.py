@@ -29,9 +29,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from odfabric.formats.arrow_schema import arrow_to_data_schema
-from odfabric.formats.slice_parquet import SliceWriter
-from odfabric.formats.slice_schema import new_slice_schema
+from odfabric.formats.slices.arrow_schema import arrow_to_data_schema
+from odfabric.formats.slices.slice_parquet import SliceWriter
+from odfabric.formats.slices.slice_schema import new_slice_schema
 from odfabric.model.engine import SliceFile, TransformRequest, TransformRequestInput, TransformStep
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import Instant

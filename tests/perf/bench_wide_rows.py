@@ -20,9 +20,9 @@ from threading import Event, Thread
 import numpy as np
 import pyarrow as pa
 
-from odfabric.formats.arrow_schema import arrow_to_data_schema
-from odfabric.formats.slice_parquet import SliceWriter
-from odfabric.formats.slice_schema import new_slice_schema
+from odfabric.formats.slices.arrow_schema import arrow_to_data_schema
+from odfabric.formats.slices.slice_parquet import SliceWriter
+from odfabric.formats.slices.slice_schema import new_slice_schema
 from odfabric.model.engine import SliceFile, TransformRequest, TransformRequestInput, TransformStep
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import Instant

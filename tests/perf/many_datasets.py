@@ -9,9 +9,8 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
-from odfabric.domain.access import LOCAL_ACCOUNT
-from odfabric.formats.dataset_layout import block_key
-from odfabric.model.account import EVERYONE, DatasetRole, Grant
+from odfabric.domain.people.access import LOCAL_ACCOUNT
+from odfabric.formats.identifiers.dataset_layout import block_key
 from odfabric.model.commit import CatalogEntry, OutboxMessage
 from odfabric.model.data_schema import DataField, DataTypeInt64
 from odfabric.model.identity import AccountName, DatasetAlias, DatasetId, Name
@@ -24,6 +23,7 @@ from odfabric.model.metadata import (
     SetInfo,
     SetLicense,
 )
+from odfabric.model.people.account import EVERYONE, DatasetRole, Grant
 from odfabric.testing.chains import ChainBuilder, example_id, example_schema, example_transform
 from odfabric.usecases.people.accounts import create_account
 from odfabric.wiring import Node

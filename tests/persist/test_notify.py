@@ -13,15 +13,15 @@ import psycopg
 import pytest
 import redis
 
-from odfabric_persist import notify_postgres, notify_redis
 from odfabric_persist.client import PersistClient, PersistSettings, Shard
 from odfabric_persist.errors import NotYet, UsageError
 from odfabric_persist.listen_async import AsyncListener
 from odfabric_persist.location.memory import MemoryBlob, MemoryConsensus
 from odfabric_persist.location.metered import Meter, MeteredConsensus
-from odfabric_persist.notify import Announcements, LocalNotifier, NoNotifier, Notifier, Pauses, Watch
-from odfabric_persist.notify_postgres import postgres_notifier
-from odfabric_persist.notify_redis import redis_notifier
+from odfabric_persist.notifications import notify_postgres, notify_redis
+from odfabric_persist.notifications.notify import Announcements, LocalNotifier, NoNotifier, Notifier, Pauses, Watch
+from odfabric_persist.notifications.notify_postgres import postgres_notifier
+from odfabric_persist.notifications.notify_redis import redis_notifier
 from tests.persist.scenario import CODEC, listed, updates_of
 from tests.support.servers.valkey import RedisServer, redis_server
 from tests.support.waiting import wait_until

@@ -8,19 +8,19 @@ from typing import Any
 
 from odfabric.adapters.object_heads.catalog import ObjectHeadCatalog
 from odfabric.adapters.object_heads.chains import ObjectHeadChains
-from odfabric.adapters.sql.catalog import SqlCatalog
-from odfabric.adapters.sql.chains import SqlChains
-from odfabric.adapters.sql.commit_intents import SqlCommitIntents
 from odfabric.adapters.sql.database import Database
-from odfabric.adapters.sql.deliveries import SqlDeliveries, SqlSubscriptions
+from odfabric.adapters.sql.datasets.catalog import SqlCatalog
+from odfabric.adapters.sql.datasets.chains import SqlChains
+from odfabric.adapters.sql.datasets.commit_intents import SqlCommitIntents
+from odfabric.adapters.sql.datasets.removed_datasets import SqlRemovedDatasets
+from odfabric.adapters.sql.datasets.search import SqlSearchDocuments
 from odfabric.adapters.sql.outbox import SqlOutbox
-from odfabric.adapters.sql.removed_datasets import SqlRemovedDatasets
-from odfabric.adapters.sql.search import SqlSearchDocuments
-from odfabric.formats.dataset_layout import block_key
+from odfabric.adapters.sql.subscriptions.deliveries import SqlDeliveries, SqlSubscriptions
+from odfabric.formats.identifiers.dataset_layout import block_key
 from odfabric.model.commit import ChainPage, EncodedBlock
 from odfabric.model.identity import DatasetId
-from odfabric.ports.chain_writer import ChainWriter
-from odfabric.ports.object_store import ObjectStore
+from odfabric.ports.datasets.chain_writer import ChainWriter
+from odfabric.ports.datasets.object_store import ObjectStore
 from odfabric.testing.conformance.examples import StoragePorts
 
 

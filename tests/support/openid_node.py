@@ -7,10 +7,10 @@ from typing import Any
 
 from odfabric.adapters.http.oidc import OidcIdentityProviders
 from odfabric.adapters.http.oidc_client import OidcLimits, OidcProvider
-from odfabric.adapters.memory.clock import SettableClock
+from odfabric.adapters.memory.node.clock import SettableClock
 from odfabric.adapters.system.clock import SystemEntropy
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
-from odfabric.model.sign_in import PendingSignIn, VerifiedIdentity
+from odfabric.model.people.sign_in import PendingSignIn, VerifiedIdentity
 from tests.support.openid_provider import CLIENT_ID, NOW_S, FakeProvider
 
 REDIRECT_URI = "https://node.example/sign-in/main"

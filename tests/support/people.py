@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from odfabric.adapters.memory.accounts import MemoryAccounts, MemoryRelations
-from odfabric.adapters.memory.audit import MemoryAuditLog
-from odfabric.adapters.memory.catalog import MemoryCatalog, MemorySearchDocuments
-from odfabric.adapters.memory.chains import MemoryChains
-from odfabric.adapters.memory.credentials import MemoryDeviceAuthorisations, MemoryInvitations, MemoryTokens
-from odfabric.adapters.memory.deliveries import MemoryDeliveries, MemoryOutbox, MemorySubscriptions
-from odfabric.adapters.memory.removed_datasets import MemoryRemovedDatasets
-from odfabric.adapters.memory.saved_queries import MemorySavedQueries
+from odfabric.adapters.memory.datasets.catalog import MemoryCatalog, MemorySearchDocuments
+from odfabric.adapters.memory.datasets.chains import MemoryChains
+from odfabric.adapters.memory.datasets.removed_datasets import MemoryRemovedDatasets
+from odfabric.adapters.memory.people.accounts import MemoryAccounts, MemoryRelations
+from odfabric.adapters.memory.people.audit import MemoryAuditLog
+from odfabric.adapters.memory.people.credentials import MemoryDeviceAuthorisations, MemoryInvitations, MemoryTokens
+from odfabric.adapters.memory.people.saved_queries import MemorySavedQueries
 from odfabric.adapters.memory.store import MemoryStore
-from odfabric.adapters.sql.accounts import SqlAccounts
+from odfabric.adapters.memory.subscriptions.deliveries import MemoryDeliveries, MemoryOutbox, MemorySubscriptions
 from odfabric.adapters.sql.audit import SqlAuditLog
-from odfabric.adapters.sql.catalog import SqlCatalog
-from odfabric.adapters.sql.chains import SqlChains
-from odfabric.adapters.sql.credentials import SqlDeviceAuthorisations, SqlInvitations, SqlTokens
 from odfabric.adapters.sql.database import Database
-from odfabric.adapters.sql.deliveries import SqlDeliveries, SqlSubscriptions
+from odfabric.adapters.sql.datasets.catalog import SqlCatalog
+from odfabric.adapters.sql.datasets.chains import SqlChains
+from odfabric.adapters.sql.datasets.removed_datasets import SqlRemovedDatasets
+from odfabric.adapters.sql.datasets.search import SqlSearchDocuments
 from odfabric.adapters.sql.outbox import SqlOutbox
-from odfabric.adapters.sql.relations import SqlRelations
-from odfabric.adapters.sql.removed_datasets import SqlRemovedDatasets
-from odfabric.adapters.sql.saved_queries import SqlSavedQueries
-from odfabric.adapters.sql.search import SqlSearchDocuments
+from odfabric.adapters.sql.people.accounts import SqlAccounts
+from odfabric.adapters.sql.people.credentials import SqlDeviceAuthorisations, SqlInvitations, SqlTokens
+from odfabric.adapters.sql.people.relations import SqlRelations
+from odfabric.adapters.sql.people.saved_queries import SqlSavedQueries
+from odfabric.adapters.sql.subscriptions.deliveries import SqlDeliveries, SqlSubscriptions
+from odfabric.testing.conformance.account_examples import PeoplePorts
 from odfabric.testing.conformance.examples import StoragePorts
-from odfabric.testing.conformance.people import PeoplePorts
 
 
 def in_memory(store: MemoryStore) -> PeoplePorts:

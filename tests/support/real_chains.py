@@ -12,14 +12,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from odfabric.adapters.memory.chains import MemoryChains
+from odfabric.adapters.memory.datasets.chains import MemoryChains
 from odfabric.domain.chain.state import ChainState, apply
-from odfabric.formats.block import block_hash, encode_block
-from odfabric.formats.dataset_layout import BLOCKS, CHECKPOINTS, DATA, HEAD, dataset_prefix
-from odfabric.formats.logical_hash import logical_hash_of_parquet
-from odfabric.formats.physical_hash import physical_hash
-from odfabric.formats.slice_parquet import SliceWriter
-from odfabric.formats.slice_schema import TIMESTAMP_TYPE, new_slice_schema
+from odfabric.formats.blocks.block import block_hash, encode_block
+from odfabric.formats.identifiers.dataset_layout import BLOCKS, CHECKPOINTS, DATA, HEAD, dataset_prefix
+from odfabric.formats.identifiers.physical_hash import physical_hash
+from odfabric.formats.slices.logical_hash import logical_hash_of_parquet
+from odfabric.formats.slices.slice_parquet import SliceWriter
+from odfabric.formats.slices.slice_schema import TIMESTAMP_TYPE, new_slice_schema
 from odfabric.model.commit import CatalogEntry, EncodedBlock, OutboxMessage
 from odfabric.model.identity import DatasetAlias, Name
 from odfabric.model.instant import Instant

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from odfabric.formats.engine_contract import SERVICE, decode_message, encode_message
+from odfabric.formats.blocks.engine_contract import SERVICE, decode_message, encode_message
 from odfabric.model import engine_contract as contract
 from odfabric.model.metadata import OffsetInterval
 

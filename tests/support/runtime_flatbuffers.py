@@ -10,9 +10,9 @@ from typing import Any
 
 import flatbuffers
 
-from odfabric.formats.block import MANIFEST_VERSION
-from odfabric.formats.block_tables import METADATA_BLOCK_KIND, TABLES, Kind, PrepStepWrapper, Slot
-from odfabric.formats.engine_contract_tables import ENGINE_TABLES
+from odfabric.formats.blocks.block import MANIFEST_VERSION
+from odfabric.formats.blocks.block_tables import METADATA_BLOCK_KIND, TABLES, Kind, PrepStepWrapper, Slot
+from odfabric.formats.blocks.engine_contract_tables import ENGINE_TABLES
 from odfabric.model.instant import NANOS_PER_DAY, NANOS_PER_SECOND, Instant
 from odfabric.model.metadata import MetadataBlock
 

@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 HEADINGS: dict[str, list[str]] = json.loads((Path(__file__).parent / "spec_headings.json").read_text())
 
-# Paths are written from the root, or short, as one says them: `usecases/commit`, `odfabric_api/routes`.
+# Paths are written from the root, or short, as one says them: `usecases/chain/commit`, `odfabric_api/routes`.
 BASES = [ROOT, ROOT / "src", ROOT / "src/odfabric", *ROOT.glob("services/*/src")]
 PATH = re.compile(r"`([\w.-]+(?:/[\w.-]+)+/?|[\w-]+\.(?:py|md))`")
 

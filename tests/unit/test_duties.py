@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfabric.domain.duties import REPORT_S, ROUND_S, SILENT_S, DutyState, is_news, next_report, state_of
-from odfabric.model.duty import Duty, DutyReport
+from odfabric.domain.flows.duties import REPORT_S, ROUND_S, SILENT_S, DutyState, is_news, next_report, state_of
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
+from odfabric.model.jobs.duty import Duty, DutyReport
 
 START = Instant.parse("2026-01-01T00:00:00Z")
 outcomes = st.lists(st.tuples(st.integers(0, 90), st.sampled_from([None, "a", "b"])), min_size=1, max_size=30)

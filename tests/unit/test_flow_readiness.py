@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfabric.domain.flow_readiness import (
+from odfabric.domain.flows.flow_readiness import (
     Missed,
     Readiness,
     RunFacts,
@@ -22,9 +22,9 @@ from odfabric.domain.flow_readiness import (
     in_turn,
     readiness,
 )
-from odfabric.model.flow import Cause, CauseKind, Every, FlowKind, FlowRule, FlowRun, FlowStop, Reactive, RunStatus
+from odfabric.model.jobs.flow import Cause, CauseKind, Every, FlowKind, FlowRule, FlowRun, FlowStop, Reactive, RunStatus
 from odfabric.testing.conformance.examples import NOW, entry_of, later
-from odfabric.testing.conformance.flows import flow_of, run_of
+from odfabric.testing.conformance.jobs.flows import flow_of, run_of
 
 FLOW = flow_of(entry_of("derived").id, kind=FlowKind.TRANSFORM, rule=FlowRule(trigger=Reactive()))
 BUFFERED = replace(FLOW, rule=FlowRule(trigger=Reactive(records_min=5, wait_s=60)))

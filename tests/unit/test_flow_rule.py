@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfabric.errors import InvalidManifest, InvalidRequest
-from odfabric.formats.flow_manifest import parse_flow_manifests
-from odfabric.formats.flow_rule import parse_rule, rule_value
-from odfabric.formats.yaml_documents import TextLimits
-from odfabric.model.flow import Backoff, Cron, Every, FlowKind, FlowRule, Overlap, Reactive, RetryPolicy
+from odfabric.formats.manifests.flow_manifest import parse_flow_manifests
+from odfabric.formats.manifests.flow_rule import parse_rule, rule_value
+from odfabric.formats.manifests.yaml_documents import TextLimits
+from odfabric.model.jobs.flow import Backoff, Cron, Every, FlowKind, FlowRule, Overlap, Reactive, RetryPolicy
 
 LIMITS = TextLimits(1 << 16, 20, 1000)
 MANIFEST = """

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfabric.domain.flow_schedule import check_cron, next_start, retry_pause_s
+from odfabric.domain.flows.flow_schedule import check_cron, next_start, retry_pause_s
 from odfabric.errors import InvalidRequest
-from odfabric.formats.durations import duration_text, parse_duration
-from odfabric.model.flow import Backoff, Cron, Every, Reactive, RetryPolicy
+from odfabric.formats.manifests.durations import duration_text, parse_duration
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
+from odfabric.model.jobs.flow import Backoff, Cron, Every, Reactive, RetryPolicy
 
 instants = st.integers(0, 2**61).map(Instant)
 

@@ -20,7 +20,7 @@ VIOLATIONS = {
     ),
     "a use case writes heads itself": (
         "src/odfabric/usecases/planted.py",
-        "import odfabric.ports.chain_writer",
+        "import odfabric.ports.datasets.chain_writer",
         "One writer of heads",
     ),
     "the domain asks the clock": ("src/odfabric/domain/planted.py", "import time", "are deterministic"),
@@ -60,7 +60,7 @@ VIOLATIONS = {
     ),
     "the engine knows the platform": (
         "services/engine-spark/src/odfabric_engine_spark/planted.py",
-        "import odfabric.domain.watermark",
+        "import odfabric.domain.ingestion.watermark",
         "The engine knows formats, not the platform",
     ),
 }

@@ -8,12 +8,12 @@ import pytest
 from prometheus_client import CollectorRegistry, Metric
 
 from odfabric.adapters.memory.engine import MemoryEngine
-from odfabric.formats.manifest_yaml import parse_snapshots
-from odfabric.formats.references import parse_dataset_alias
-from odfabric.model.subscription import SubscriptionState, WebhookResponse
+from odfabric.formats.identifiers.references import parse_dataset_alias
+from odfabric.formats.manifests.manifest_yaml import parse_snapshots
+from odfabric.model.subscriptions.subscription import SubscriptionState, WebhookResponse
 from odfabric.settings import Settings
 from odfabric.testing.memory_node import MemoryNode
-from odfabric.usecases.push_data import PushData
+from odfabric.usecases.ingestion.push_data import PushData
 from odfabric.wiring import Node, open_node, prepare_workspace
 from odfabric.wiring.metrics import DiskCollector, SubscriptionsCollector
 from odfabric.wiring.overview import Disk

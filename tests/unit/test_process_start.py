@@ -6,7 +6,9 @@ import sys
 import pytest
 
 
-@pytest.mark.parametrize("begins_with", ["odfabric_api.__main__", "odfabric_worker.__main__", "odfabric.cli.workspace"])
+@pytest.mark.parametrize(
+    "begins_with", ["odfabric_api.__main__", "odfabric_worker.__main__", "odfabric.cli.backends.workspace"]
+)
 def test_nothing_makes_an_arrow_value_at_import(begins_with: str) -> None:
     """The first one makes pyarrow import pandas, which costs more than a second where nothing needs it."""
     question = f"import sys, {begins_with}; print('pandas' in sys.modules, 'pyarrow' in sys.modules)"

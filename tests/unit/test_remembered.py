@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from odfabric.model.remembered import Remembered
+from odfabric.model.node.remembered import Remembered
 
 
 def test_the_oldest_are_forgotten() -> None:

@@ -15,25 +15,25 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from odfabric.adapters.memory.clock import SeededEntropy, SettableClock
-from odfabric.adapters.memory.egress import MemoryWebhookSender
 from odfabric.adapters.memory.engine import MemoryEngine
+from odfabric.adapters.memory.node.clock import SeededEntropy, SettableClock
+from odfabric.adapters.memory.sources.egress import MemoryWebhookSender
 from odfabric.adapters.sql.database import Database
-from odfabric.adapters.sql.deliveries import SqlSubscriptions
 from odfabric.adapters.sql.sealed_columns import sealed_stores
-from odfabric.domain.access import LOCAL_ACCOUNT
-from odfabric.domain.source_templates import Value
-from odfabric.formats.manifest_yaml import parse_snapshots
-from odfabric.formats.references import parse_dataset_alias
-from odfabric.formats.webhook_signature import TIMESTAMP_HEADER, verify
+from odfabric.adapters.sql.subscriptions.deliveries import SqlSubscriptions
+from odfabric.domain.people.access import LOCAL_ACCOUNT
+from odfabric.domain.sources.source_templates import Value
+from odfabric.formats.identifiers.references import parse_dataset_alias
+from odfabric.formats.manifests.manifest_yaml import parse_snapshots
+from odfabric.formats.webhooks.webhook_signature import TIMESTAMP_HEADER, verify
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
-from odfabric.model.job import Job
-from odfabric.model.subscription import DeliveryStatus, Subscription
-from odfabric.ports.sealing import dataset_key_context, is_plain_webhook_secret
+from odfabric.model.jobs.job import Job
+from odfabric.model.subscriptions.subscription import DeliveryStatus, Subscription
+from odfabric.ports.node.sealing import dataset_key_context, is_plain_webhook_secret
 from odfabric.settings import Settings
 from odfabric.testing.conformance.together import outcomes_of_processes
-from odfabric.usecases.push_data import PushData
-from odfabric.usecases.rotate_key import RotatedKey
+from odfabric.usecases.ingestion.push_data import PushData
+from odfabric.usecases.maintenance.rotate_key import RotatedKey
 from odfabric.wiring import Node, open_node, prepare_workspace, rotate_node_key
 from odfabric.wiring.database_place import database_place
 from odfabric.wiring.keys import node_sealing
@@ -370,7 +370,7 @@ def test_keys_that_older_releases_sealed_are_renewed(settings: Settings) -> None
 def older_form(settings: Settings, context: bytes, private: bytes) -> bytes:
     from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
-    from odfabric.formats.sealed_form import key_id
+    from odfabric.formats.secrets.sealed_form import key_id
     from odfabric.wiring.identity import KEY_FILE
 
     key = (settings.workspace / KEY_FILE).read_bytes()

@@ -6,9 +6,9 @@ import pytest
 from pydantic import ValidationError
 
 from odfabric.adapters.http.egress import EgressLimits
-from odfabric.formats.block import BLOCK_BYTES_MAX
-from odfabric.formats.manifest_events import VALUE_DEPTH_MAX
-from odfabric.formats.manifest_yaml import MANIFEST_LIMITS
+from odfabric.formats.blocks.block import BLOCK_BYTES_MAX
+from odfabric.formats.manifests.manifest_events import VALUE_DEPTH_MAX
+from odfabric.formats.manifests.manifest_yaml import MANIFEST_LIMITS
 from odfabric.settings import Settings
 from odfabric.wiring.embedded import egress_limits
 

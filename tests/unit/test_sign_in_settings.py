@@ -13,12 +13,12 @@ from pydantic import SecretStr, ValidationError
 from odfabric.adapters.http.egress import EgressLimits
 from odfabric.adapters.http.id_token import ALGORITHMS, USUAL_ALGORITHMS
 from odfabric.adapters.http.oidc_client import OidcLimits, OidcProvider
-from odfabric.adapters.memory.rate_limits import MemoryRateLimits
+from odfabric.adapters.memory.people.rate_limits import MemoryRateLimits
 from odfabric.adapters.redis.rate_limits import RedisRateLimits
 from odfabric.adapters.system.clock import SystemClock, SystemEntropy
-from odfabric.domain.passwords import PasswordRules
+from odfabric.domain.people.passwords import PasswordRules
 from odfabric.errors import InvalidRequest
-from odfabric.ports.identity_provider import IdentityProviders
+from odfabric.ports.people.identity_provider import IdentityProviders
 from odfabric.settings import IdTokenAlgorithm, Settings, read_settings
 from odfabric.wiring.sign_in import (
     oidc_limits,

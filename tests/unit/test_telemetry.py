@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from odfabric.formats.trace_context import TraceContext, parse_traceparent
+from odfabric.formats.operations.trace_context import TraceContext, parse_traceparent
 from odfabric.telemetry import log_formatter, next_traceparent, present_trace, working_on
 
 TRACE = TraceContext("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7", True)

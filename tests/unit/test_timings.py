@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from odfabric.errors import Determinate, InvalidQuery, LimitExceeded
 from odfabric.model.engine import EngineProgress
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
-from odfabric.model.job import Job, JobKind, JobStatus
+from odfabric.model.jobs.job import Job, JobKind, JobStatus
 from odfabric.wiring.timings import Timings
 
 NOW = Instant.parse("2026-01-01T00:00:00Z")

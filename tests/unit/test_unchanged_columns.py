@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from odfabric.model.operation import OperationType
 from odfabric.model.vocabulary import DatasetVocabulary
-from odfabric.usecases.unchanged_columns import unchanged_columns
+from odfabric.usecases.events.unchanged_columns import unchanged_columns
 
 Row = tuple[int, int, str | None, tuple[int, ...] | None]
 """Operation, a number, a text, a list."""

@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from odfabric.adapters.memory.exchange import MemoryExchange
+from odfabric.adapters.memory.datasets.exchange import MemoryExchange
 from odfabric.adapters.persist.index_tiers import IndexLimits
 from odfabric.adapters.persist.state_index import PersistStateIndex
 from odfabric.domain.chain.append import link_blocks
-from odfabric.domain.ingest_plan import plan_add_data
-from odfabric.formats.arrow_schema import arrow_to_data_schema
+from odfabric.domain.ingestion.ingest_plan import plan_add_data
+from odfabric.formats.slices.arrow_schema import arrow_to_data_schema
 from odfabric.model.commit import Head
 from odfabric.model.instant import Instant
 from odfabric.model.metadata import SetInfo
@@ -21,9 +21,9 @@ from odfabric.model.multihash import Multihash
 from odfabric.model.offsets import OffsetRange
 from odfabric.testing.changelogs import C_TO, SLICE_COLUMNS, A, Change, write_changes
 from odfabric.testing.memory_node import MemoryNode
-from odfabric.usecases.commit import PlannedCommit
-from odfabric.usecases.read_state import ReadState
-from odfabric.usecases.store_slice import store_slice
+from odfabric.usecases.chain.commit import PlannedCommit
+from odfabric.usecases.chain.store_slice import store_slice
+from odfabric.usecases.state.read_state import ReadState
 from odfabric.wiring.node import Node
 from odfabric_persist.client import PersistClient
 from odfabric_persist.location.memory import MemoryBlob, MemoryConsensus

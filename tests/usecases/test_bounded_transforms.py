@@ -10,7 +10,7 @@ import pytest
 
 from odfabric.adapters.memory.engine import MemoryEngine
 from odfabric.errors import Determinate, LimitExceeded
-from odfabric.formats.manifest_yaml import parse_snapshots
+from odfabric.formats.manifests.manifest_yaml import parse_snapshots
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.data_schema import DataSchema
 from odfabric.model.engine import (
@@ -21,12 +21,12 @@ from odfabric.model.engine import (
     ValidateRequest,
     ValidateResult,
 )
-from odfabric.model.job import Job, JobStatus
+from odfabric.model.jobs.job import Job, JobStatus
 from odfabric.model.metadata import ExecuteTransform
 from odfabric.ports.engine import ProgressListener
 from odfabric.testing.memory_node import MemoryNode
-from odfabric.usecases.pull_dataset import PullRequest
-from odfabric.usecases.read_tail import ReadTail
+from odfabric.usecases.reading.read_tail import ReadTail
+from odfabric.usecases.transfer.pull_dataset import PullRequest
 from tests.usecases.manifests import DERIVED, ROOT
 from tests.usecases.test_pull_dataset import pull, push, row, verify
 

@@ -11,16 +11,16 @@ import pytest
 
 from odfabric.adapters.memory.engine import MemoryEngine
 from odfabric.errors import Corrupt, InvalidData
-from odfabric.formats.checkpoint_header import MAGIC, checkpoint_bases
-from odfabric.formats.dataset_layout import checkpoint_key
-from odfabric.formats.physical_hash import KnownFiles, physical_hash
+from odfabric.formats.identifiers.dataset_layout import checkpoint_key
+from odfabric.formats.identifiers.physical_hash import KnownFiles, physical_hash
+from odfabric.formats.slices.checkpoint_header import MAGIC, checkpoint_bases
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.engine import TransformRequest, TransformResult
 from odfabric.model.metadata import ExecuteTransform
 from odfabric.model.multihash import Multihash
 from odfabric.ports.engine import ProgressListener
 from odfabric.testing.memory_node import MemoryNode
-from odfabric.usecases.run_transform import checkpoint_files
+from odfabric.usecases.transform.run_transform import checkpoint_files
 from tests.usecases.manifests import DERIVED, ROOT
 from tests.usecases.test_pull_dataset import pull, push, row, verify
 

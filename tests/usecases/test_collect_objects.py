@@ -10,20 +10,20 @@ from typing import TypeVar
 
 import pytest
 
-from odfabric.adapters.sql import chains as sql_chains
-from odfabric.adapters.sql.catalog import SqlCatalog
-from odfabric.adapters.sql.chains import SqlChains
 from odfabric.adapters.sql.database import Database
-from odfabric.adapters.sql.jobs import SqlJobs
+from odfabric.adapters.sql.datasets import chains as sql_chains
+from odfabric.adapters.sql.datasets.catalog import SqlCatalog
+from odfabric.adapters.sql.datasets.chains import SqlChains
+from odfabric.adapters.sql.datasets.removed_datasets import SqlRemovedDatasets
+from odfabric.adapters.sql.jobs.jobs import SqlJobs
 from odfabric.adapters.sql.outbox import SqlOutbox
-from odfabric.adapters.sql.removed_datasets import SqlRemovedDatasets
 from odfabric.adapters.sql.upgrade import upgrade
 from odfabric.adapters.unreliable.faults import FaultPlan
 from odfabric.adapters.unreliable.interception import Interceptor
 from odfabric.domain.chain.append import link_blocks
 from odfabric.domain.chain.references import named_objects
 from odfabric.errors import Determinate, External
-from odfabric.formats.dataset_layout import (
+from odfabric.formats.identifiers.dataset_layout import (
     alias_key,
     block_key,
     checkpoint_key,
@@ -34,18 +34,18 @@ from odfabric.formats.dataset_layout import (
     in_dataset,
     object_key,
 )
-from odfabric.formats.references import parse_dataset_alias
+from odfabric.formats.identifiers.references import parse_dataset_alias
 from odfabric.model.commit import CatalogEntry, Head
 from odfabric.model.engine import EngineIdentity
-from odfabric.model.job import Job
+from odfabric.model.jobs.job import Job
 from odfabric.model.metadata import AddData
 from odfabric.testing.chains import example_slice, physical_hash
 from odfabric.testing.memory_node import MemoryNode
-from odfabric.usecases import collect_objects
-from odfabric.usecases.collect_objects import CollectedPortion, LeftAlone
-from odfabric.usecases.commit import PlannedCommit
-from odfabric.usecases.engine_records import EngineOutcome, record
-from odfabric.usecases.push_data import PushData
+from odfabric.usecases.chain.commit import PlannedCommit
+from odfabric.usecases.ingestion.push_data import PushData
+from odfabric.usecases.maintenance import collect_objects
+from odfabric.usecases.maintenance.collect_objects import CollectedPortion, LeftAlone
+from odfabric.usecases.transform.engine_records import EngineOutcome, record
 from tests.support.at_call import AtCall, Meeting
 from tests.usecases.manifests import ROOT
 

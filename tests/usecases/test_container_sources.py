@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from odfabric.domain.source_templates import Value
+from odfabric.domain.sources.source_templates import Value
 from odfabric.errors import InvalidManifest, NotFound
-from odfabric.model.job import JobStatus
+from odfabric.model.jobs.job import JobStatus
 from odfabric.model.source import EnvVar, FetchStepContainer
-from odfabric.ports.containers import ContainerAnswer, ContainerRun
+from odfabric.ports.sources.containers import ContainerAnswer, ContainerRun
 from odfabric.testing.memory_node import MemoryNode
-from odfabric.usecases.pull_dataset import PullRequest
-from odfabric.usecases.sources.container_fetch import container_run
+from odfabric.usecases.polling.container_fetch import container_run
+from odfabric.usecases.transfer.pull_dataset import PullRequest
 
 MANIFEST = """
 kind: DatasetSnapshot

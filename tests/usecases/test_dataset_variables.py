@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from odfabric.adapters.memory.egress import MemoryPage
-from odfabric.domain.source_templates import Value
+from odfabric.adapters.memory.sources.egress import MemoryPage
+from odfabric.domain.sources.source_templates import Value
 from odfabric.errors import InvalidRequest, LimitExceeded, NotFound, OdfError
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.job import Job, JobStatus
+from odfabric.model.jobs.job import Job, JobStatus
 from odfabric.testing.memory_node import MemoryNode
-from odfabric.usecases.pull_dataset import PullRequest
+from odfabric.usecases.transfer.pull_dataset import PullRequest
 from odfabric.wiring.polling import variable_verbs
 from tests.usecases.manifests import POLLED, ROOT
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from odfabric.domain.dataset_search import Narrowing, Order
+from odfabric.domain.people.dataset_search import Narrowing, Order
 from odfabric.errors import NotFound
-from odfabric.model.account import DatasetRole
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.identity import Name
-from odfabric.model.job import Job
+from odfabric.model.jobs.job import Job
 from odfabric.model.metadata import DatasetKind
-from odfabric.usecases.pull_dataset import PullRequest
-from odfabric.usecases.push_data import PushData
+from odfabric.model.people.account import DatasetRole
+from odfabric.usecases.ingestion.push_data import PushData
+from odfabric.usecases.transfer.pull_dataset import PullRequest
 from tests.services.api.people import People
 from tests.usecases.manifests import DERIVED, ROOT
 

@@ -7,19 +7,19 @@ from dataclasses import replace
 
 import pytest
 
-from odfabric.adapters.memory.clock import SeededEntropy, SettableClock
-from odfabric.adapters.memory.duties import MemoryDuties
-from odfabric.adapters.memory.object_store import MemoryObjectStore
-from odfabric.adapters.memory.sealing import MemorySealing
-from odfabric.adapters.memory.surroundings import InlineBounded, MemoryProbe, MemoryWorkspaceProbe
+from odfabric.adapters.memory.datasets.object_store import MemoryObjectStore
+from odfabric.adapters.memory.jobs.duties import MemoryDuties
+from odfabric.adapters.memory.node.clock import SeededEntropy, SettableClock
+from odfabric.adapters.memory.node.sealing import MemorySealing
+from odfabric.adapters.memory.node.surroundings import InlineBounded, MemoryProbe, MemoryWorkspaceProbe
 from odfabric.adapters.unreliable.faults import Fault, FaultPlan
 from odfabric.errors import AccessDenied, Determinate
-from odfabric.model.duty import Duty, DutyReport
 from odfabric.model.engine import EngineInfo
-from odfabric.model.finding import Finding, Outcome
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
-from odfabric.model.surroundings import DatabaseState, DiskState, EngineMachine, FileState, RedisState
-from odfabric.ports.sealing import SealedRow
+from odfabric.model.jobs.duty import Duty, DutyReport
+from odfabric.model.node.finding import Finding, Outcome
+from odfabric.model.node.surroundings import DatabaseState, DiskState, EngineMachine, FileState, RedisState
+from odfabric.ports.node.sealing import SealedRow
 from odfabric.usecases.doctor.diagnose import Check, diagnose, is_broken
 from odfabric.usecases.doctor.process_checks import engine_checks, versions_check, worker_check
 from odfabric.usecases.doctor.sealing_check import sealing_check

@@ -7,7 +7,7 @@ import pytest
 from odfabric.errors import InvalidRequest, LimitExceeded
 from odfabric.model.identity import DatasetAlias, Name
 from odfabric.testing.memory_node import MemoryNode
-from odfabric.usecases.draft_transform import draft_transform, named_inputs
+from odfabric.usecases.transform.draft_transform import draft_transform, named_inputs
 from odfabric.wiring.drafts import DraftVerbs
 from tests.usecases.manifests import ROOT
 

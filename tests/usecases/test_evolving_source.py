@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from odfabric.errors import InvalidManifest
-from odfabric.formats.references import parse_dataset_alias
+from odfabric.formats.identifiers.references import parse_dataset_alias
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.job import Job, JobStatus
+from odfabric.model.jobs.job import Job, JobStatus
 from odfabric.testing.memory_node import MemoryNode
-from odfabric.usecases.push_data import PushData
-from odfabric.usecases.read_tail import ReadTail
-from odfabric.usecases.verify_dataset import VerifyOptions
+from odfabric.usecases.ingestion.push_data import PushData
+from odfabric.usecases.reading.read_tail import ReadTail
+from odfabric.usecases.verification.verify_dataset import VerifyOptions
 from odfabric.wiring.uploads import UploadVerbs
 from tests.usecases.manifests import ROOT
 

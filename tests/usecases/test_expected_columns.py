@@ -8,12 +8,12 @@ import pytest
 
 from odfabric.adapters.memory.engine import MemoryEngine
 from odfabric.errors import InvalidQuery
-from odfabric.formats.manifest_yaml import parse_snapshots
+from odfabric.formats.manifests.manifest_yaml import parse_snapshots
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.engine import QueryProblem, ValidateRequest, ValidateResult
 from odfabric.testing.memory_node import MemoryNode
-from odfabric.usecases import expected_columns
-from odfabric.usecases.judge_transform import snapshot_request
+from odfabric.usecases.transform import expected_columns
+from odfabric.usecases.transform.judge_transform import snapshot_request
 from tests.usecases.manifests import DERIVED, POLLED, ROOT
 from tests.usecases.test_pull_dataset import pull, push, row
 

@@ -16,15 +16,15 @@ import pytest
 
 from odfabric.adapters.unreliable.faults import Fault, FaultPlan
 from odfabric.errors import AlreadyExists, External
-from odfabric.formats.references import parse_dataset_alias
+from odfabric.formats.identifiers.references import parse_dataset_alias
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.job import Job, JobStatus
+from odfabric.model.jobs.job import Job, JobStatus
 from odfabric.model.metadata import AddData, ExecuteTransform
 from odfabric.testing.memory_node import MemoryNode
-from odfabric.usecases.pull_dataset import PullRequest
-from odfabric.usecases.push_data import PushData
-from odfabric.usecases.read_tail import ReadTail
-from odfabric.usecases.verify_dataset import VerifyOptions
+from odfabric.usecases.ingestion.push_data import PushData
+from odfabric.usecases.reading.read_tail import ReadTail
+from odfabric.usecases.transfer.pull_dataset import PullRequest
+from odfabric.usecases.verification.verify_dataset import VerifyOptions
 from tests.support.turns import todays
 from tests.usecases.manifests import DERIVED, ROOT
 

@@ -10,14 +10,14 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from odfabric.errors import InvalidRequest
-from odfabric.formats.event_catalogue import CATALOGUE, event_schema
+from odfabric.formats.webhooks.event_catalogue import CATALOGUE, event_schema
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.event import EventType
 from odfabric.model.metadata import SetInfo
-from odfabric.model.subscription import MoveOptions, WebhookResponse
+from odfabric.model.subscriptions.event import EventType
+from odfabric.model.subscriptions.subscription import MoveOptions, WebhookResponse
 from odfabric.testing.changelogs import C_FROM, C_TO, A, R
 from odfabric.testing.memory_node import MemoryNode
-from odfabric.usecases.push_data import PushData
+from odfabric.usecases.ingestion.push_data import PushData
 from odfabric.wiring.node import Node
 from tests.usecases.committed import Committed
 from tests.usecases.manifests import ROOT

@@ -20,9 +20,9 @@ import pytest
 from odfabric.adapters.unreliable.faults import Fault, FaultPlan, SeenCall
 from odfabric.errors import OdfError
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.flow import Every, FlowKind, FlowRule, Reactive, RetryPolicy, RunStatus
+from odfabric.model.jobs.flow import Every, FlowKind, FlowRule, Reactive, RetryPolicy, RunStatus
 from odfabric.testing.memory_node import MemoryNode
-from odfabric.usecases.push_data import PushData
+from odfabric.usecases.ingestion.push_data import PushData
 from tests.support.turns import examples
 from tests.usecases.manifests import DERIVED, ROOT
 

@@ -9,14 +9,12 @@ import pytest
 
 from odfabric.adapters.memory.engine import MemoryEngine
 from odfabric.adapters.unreliable.faults import Fault, FaultPlan
-from odfabric.domain.flow_readiness import WaitForRecords, WaitUntil, WaitWhilePaused
+from odfabric.domain.flows.flow_readiness import WaitForRecords, WaitUntil, WaitWhilePaused
 from odfabric.errors import InvalidQuery
-from odfabric.formats.manifest_yaml import parse_snapshots
-from odfabric.model.audit import AuditKind
+from odfabric.formats.manifests.manifest_yaml import parse_snapshots
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.engine import TransformRequest, TransformResult
-from odfabric.model.event import EventType
-from odfabric.model.flow import (
+from odfabric.model.jobs.flow import (
     Backoff,
     CauseKind,
     Cron,
@@ -30,11 +28,13 @@ from odfabric.model.flow import (
     RetryPolicy,
     RunStatus,
 )
-from odfabric.model.job import Job, JobStatus
+from odfabric.model.jobs.job import Job, JobStatus
+from odfabric.model.people.audit import AuditKind
+from odfabric.model.subscriptions.event import EventType
 from odfabric.ports.engine import ProgressListener
 from odfabric.testing.memory_node import START, MemoryNode
 from odfabric.usecases.flows.change_flows import SeenFlow
-from odfabric.usecases.push_data import PushData
+from odfabric.usecases.ingestion.push_data import PushData
 from odfabric.wiring.metrics import FlowsCollector
 from odfabric.wiring.verifying import VerifyVerbs
 from tests.usecases.manifests import DERIVED, POLLED, ROOT

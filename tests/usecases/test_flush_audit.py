@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from odfabric.domain.access import Action
+from odfabric.domain.people.access import Action
 from odfabric.errors import AccessDenied, InvalidRequest, NotFound
-from odfabric.model.account import DatasetRole, Visibility
-from odfabric.model.audit import Actor, AuditEntry, AuditKind, AuditOutcome
-from odfabric.model.job import Job, JobStatus
+from odfabric.model.jobs.job import Job, JobStatus
+from odfabric.model.people.account import DatasetRole, Visibility
+from odfabric.model.people.audit import Actor, AuditEntry, AuditKind, AuditOutcome
 from odfabric.testing.memory_node import MemoryNode
 from odfabric.usecases.people.accounts import create_account
 from odfabric.usecases.people.flush_audit import AUDIT_ALIAS
 from odfabric.usecases.people.sharing import set_role, set_visibility
-from odfabric.usecases.read_tail import ReadTail
-from odfabric.usecases.verify_dataset import VerifyOptions
+from odfabric.usecases.reading.read_tail import ReadTail
+from odfabric.usecases.verification.verify_dataset import VerifyOptions
 from tests.usecases.manifests import ROOT
 
 

@@ -10,20 +10,20 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from odfabric.adapters.memory.state_index import MemoryStateIndex
-from odfabric.domain.state_index import index_definition
+from odfabric.adapters.memory.datasets.state_index import MemoryStateIndex
+from odfabric.domain.chain.state_index import index_definition
 from odfabric.errors import Corrupt, Determinate
-from odfabric.formats.slice_parquet import open_slice
+from odfabric.formats.slices.slice_parquet import open_slice
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.engine import IngestRequest, IngestResult
 from odfabric.model.identity import DatasetId
-from odfabric.model.job import Job, JobKind, JobStatus
+from odfabric.model.jobs.job import Job, JobKind, JobStatus
 from odfabric.model.state_index import IndexDefinition, IndexedSlice, IndexFrontier
 from odfabric.ports.engine import ProgressListener
 from odfabric.testing.chains import physical_hash as hash_of_text
 from odfabric.testing.memory_node import MemoryNode
-from odfabric.usecases.indexed_history import STATE_FILE
-from odfabric.usecases.push_data import PushData
+from odfabric.usecases.ingestion.push_data import PushData
+from odfabric.usecases.state.indexed_history import STATE_FILE
 from odfabric.wiring.node import Node
 from tests.usecases.manifests import ROOT
 

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from odfabric.errors import Determinate, InUse, NotFound, OdfError
-from odfabric.formats.dataset_layout import INPUTS_LOCK
-from odfabric.formats.manifest_yaml import parse_snapshots
-from odfabric.formats.references import parse_dataset_alias
+from odfabric.formats.identifiers.dataset_layout import INPUTS_LOCK
+from odfabric.formats.identifiers.references import parse_dataset_alias
+from odfabric.formats.manifests.manifest_yaml import parse_snapshots
 from odfabric.testing.conformance.together import outcomes_of_threads
 from odfabric.testing.memory_node import MemoryNode
-from odfabric.usecases.repository import Repository
+from odfabric.usecases.chain.repository import Repository
 from tests.support.at_call import AtCall, Meeting
 from tests.usecases.manifests import DERIVED, ROOT
 

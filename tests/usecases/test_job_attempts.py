@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfabric.adapters.memory.egress import MemoryPage
 from odfabric.adapters.memory.engine import MemoryEngine
+from odfabric.adapters.memory.sources.egress import MemoryPage
 from odfabric.errors import Determinate
 from odfabric.model.engine import IngestRequest, IngestResult
 from odfabric.model.instant import NANOS_PER_MILLI, Instant
-from odfabric.model.job import Job, JobStatus
+from odfabric.model.jobs.job import Job, JobStatus
 from odfabric.ports.engine import ProgressListener
 from odfabric.testing.memory_node import START, MemoryNode
-from odfabric.usecases.pull_dataset import PullRequest
-from odfabric.usecases.push_data import PushData
-from odfabric.usecases.run_job import RetryRule
+from odfabric.usecases.ingestion.push_data import PushData
+from odfabric.usecases.jobs.run_job import RetryRule
+from odfabric.usecases.transfer.pull_dataset import PullRequest
 from tests.usecases.manifests import POLLED, ROOT
 
 ROWS = b'{"event_time":"2026-01-01T00:00:00Z","city":"A","value":1}\n'

@@ -12,21 +12,21 @@ import pytest
 
 from odfabric.domain.chain.append import link_blocks
 from odfabric.errors import NotFound
-from odfabric.formats.dataset_layout import alias_key, dataset_prefix, head_key
+from odfabric.formats.identifiers.dataset_layout import alias_key, dataset_prefix, head_key
 from odfabric.model.commit import CatalogEntry, Head
 from odfabric.model.engine import IngestRequest, IngestResult
 from odfabric.model.identity import DatasetAlias, Name
-from odfabric.model.job import Job, JobKind, JobStatus
+from odfabric.model.jobs.job import Job, JobKind, JobStatus
 from odfabric.model.metadata import SetInfo
 from odfabric.ports.engine import ProgressListener
 from odfabric.testing.memory_node import START, MemoryNode
-from odfabric.usecases.commit import PlannedCommit
-from odfabric.usecases.pull_dataset import PullRequest
-from odfabric.usecases.push_data import PushData
-from odfabric.usecases.query_data import QueryData
-from odfabric.usecases.query_document import QueryForm
-from odfabric.usecases.read_tail import ReadTail
-from odfabric.usecases.verify_dataset import VerifyOptions
+from odfabric.usecases.chain.commit import PlannedCommit
+from odfabric.usecases.ingestion.push_data import PushData
+from odfabric.usecases.queries.query_data import QueryData
+from odfabric.usecases.queries.query_document import QueryForm
+from odfabric.usecases.reading.read_tail import ReadTail
+from odfabric.usecases.transfer.pull_dataset import PullRequest
+from odfabric.usecases.verification.verify_dataset import VerifyOptions
 from tests.support.at_call import AtCall
 from tests.usecases.manifests import DERIVED, POLLED, ROOT
 

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from odfabric.adapters.unreliable.faults import Fault, FaultPlan
-from odfabric.domain.message_rows import mqtt_client_id
+from odfabric.domain.sources.message_rows import mqtt_client_id
 from odfabric.errors import Determinate, InvalidManifest
-from odfabric.formats.did import parse_dataset_id
+from odfabric.formats.identifiers.did import parse_dataset_id
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.job import JobStatus
+from odfabric.model.jobs.job import JobStatus
 from odfabric.testing.memory_node import MemoryNode
-from odfabric.usecases.pull_dataset import PullRequest
-from odfabric.usecases.read_tail import ReadTail
+from odfabric.usecases.reading.read_tail import ReadTail
+from odfabric.usecases.transfer.pull_dataset import PullRequest
 
 SENSORS = """
 kind: DatasetSnapshot

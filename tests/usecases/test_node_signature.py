@@ -13,16 +13,16 @@ import pytest
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from odfabric.adapters.memory.clock import SeededEntropy
-from odfabric.adapters.memory.sealing import MemorySealing
-from odfabric.adapters.memory.signing_keys import MemorySigningKeys
+from odfabric.adapters.memory.node.clock import SeededEntropy
+from odfabric.adapters.memory.node.sealing import MemorySealing
+from odfabric.adapters.memory.node.signing_keys import MemorySigningKeys
 from odfabric.adapters.sealed.rows import SealedSigningKeys
-from odfabric.formats.message_signature import content_digest
-from odfabric.model.signing_key import SigningKey
-from odfabric.model.subscription import DeliveryAttempt, FailureKind, SubscriptionFormat
-from odfabric.ports.signing_keys import SigningKeys
+from odfabric.formats.webhooks.message_signature import content_digest
+from odfabric.model.people.signing_key import SigningKey
+from odfabric.model.subscriptions.subscription import DeliveryAttempt, FailureKind, SubscriptionFormat
+from odfabric.ports.node.signing_keys import SigningKeys
 from odfabric.testing.memory_node import START, MemoryNode
-from odfabric.usecases.push_data import PushData
+from odfabric.usecases.ingestion.push_data import PushData
 from tests.usecases.manifests import ROOT
 
 URL = "https://receiver.test/hook?a=1"

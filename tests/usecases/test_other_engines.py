@@ -11,20 +11,20 @@ from pathlib import Path
 import pytest
 
 from odfabric.errors import InvalidQuery
-from odfabric.formats.dataset_layout import in_dataset
+from odfabric.formats.identifiers.dataset_layout import in_dataset
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.engine import EngineIdentity, EngineProgress, MigrateRequest, TransformRequest, TransformResult
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import Instant
-from odfabric.model.job import Job, JobStatus
+from odfabric.model.jobs.job import Job, JobStatus
 from odfabric.model.metadata import ExecuteTransform, TransformSql
 from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric.ports.engine import Engine
 from odfabric.settings import Settings
 from odfabric.testing.memory_node import MemoryNode
-from odfabric.usecases.pull_dataset import PullRequest
-from odfabric.usecases.push_data import PushData
-from odfabric.usecases.verify_dataset import VerifyOptions
+from odfabric.usecases.ingestion.push_data import PushData
+from odfabric.usecases.transfer.pull_dataset import PullRequest
+from odfabric.usecases.verification.verify_dataset import VerifyOptions
 from odfabric.wiring.engines import EnginesByName, open_engines
 from tests.support.reference_engine import QUERY, ReferenceEngine, reference_engine
 from tests.usecases.manifests import DERIVED, ROOT

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from odfabric.adapters.memory.egress import MemoryPage
-from odfabric.formats.manifest_yaml import parse_snapshots
+from odfabric.adapters.memory.sources.egress import MemoryPage
+from odfabric.formats.manifests.manifest_yaml import parse_snapshots
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
-from odfabric.model.job import Job, JobStatus
+from odfabric.model.jobs.job import Job, JobStatus
 from odfabric.model.metadata import AddData
 from odfabric.testing.memory_node import START, MemoryNode
 from odfabric.usecases.polling.known_files import KnownFiles
-from odfabric.usecases.pull_dataset import PullRequest
-from odfabric.usecases.read_tail import ReadTail
+from odfabric.usecases.reading.read_tail import ReadTail
+from odfabric.usecases.transfer.pull_dataset import PullRequest
 from odfabric.wiring.node import Node
 from tests.usecases.manifests import POLLED
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from odfabric.formats.dataset_layout import data_key
+from odfabric.formats.identifiers.dataset_layout import data_key
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.job import Job
+from odfabric.model.jobs.job import Job
 from odfabric.model.metadata import AddData
 from odfabric.testing.memory_node import MemoryNode
-from odfabric.usecases import profile_statistics as module
-from odfabric.usecases.profile_statistics import ColumnStatistics, ProfileStatistics
-from odfabric.usecases.push_data import PushData
+from odfabric.usecases.ingestion.push_data import PushData
+from odfabric.usecases.reading import profile_statistics as module
+from odfabric.usecases.reading.profile_statistics import ColumnStatistics, ProfileStatistics
 from tests.usecases.manifests import ROOT
 
 

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from odfabric.errors import Determinate, Indeterminate
-from odfabric.formats.dataset_layout import head_key
+from odfabric.formats.identifiers.dataset_layout import head_key
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.job import Job
+from odfabric.model.jobs.job import Job
 from odfabric.testing.memory_node import MemoryNode
-from odfabric.usecases.commit import Commits
-from odfabric.usecases.push_data import PushData
+from odfabric.usecases.chain.commit import Commits
+from odfabric.usecases.ingestion.push_data import PushData
 from tests.usecases.manifests import ROOT
 
 ROW = b'{"event_time":"2026-01-01T00:00:00Z","city":"A"}\n'

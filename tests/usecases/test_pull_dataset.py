@@ -8,19 +8,19 @@ from pathlib import Path
 import pytest
 
 from odfabric.errors import InvalidRequest
-from odfabric.formats import webhook_signature
-from odfabric.formats.dataset_layout import dataset_prefix
+from odfabric.formats.identifiers.dataset_layout import dataset_prefix
+from odfabric.formats.webhooks import webhook_signature
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.identity import DatasetAlias, Name
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
-from odfabric.model.job import Job, JobStatus
-from odfabric.model.subscription import DeliveryStatus, WebhookResponse
+from odfabric.model.jobs.job import Job, JobStatus
+from odfabric.model.subscriptions.subscription import DeliveryStatus, WebhookResponse
 from odfabric.testing.memory_node import START, MemoryNode
-from odfabric.usecases.pull_dataset import PullRequest
-from odfabric.usecases.push_data import PushData
-from odfabric.usecases.query_data import QueryData
-from odfabric.usecases.query_document import QueryForm
-from odfabric.usecases.verify_dataset import VerifyOptions
+from odfabric.usecases.ingestion.push_data import PushData
+from odfabric.usecases.queries.query_data import QueryData
+from odfabric.usecases.queries.query_document import QueryForm
+from odfabric.usecases.transfer.pull_dataset import PullRequest
+from odfabric.usecases.verification.verify_dataset import VerifyOptions
 from tests.usecases.manifests import DERIVED, POLLED, ROOT
 
 

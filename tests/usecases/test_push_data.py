@@ -17,15 +17,15 @@ from odfabric.errors import (
     SourceNotFound,
     UnsupportedMediaType,
 )
-from odfabric.formats.references import parse_dataset_alias
+from odfabric.formats.identifiers.references import parse_dataset_alias
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.job import Job, JobStatus
+from odfabric.model.jobs.job import Job, JobStatus
 from odfabric.model.metadata import AddData, SetDataSchema
 from odfabric.model.multihash import Multihash
 from odfabric.testing.memory_node import MemoryNode
-from odfabric.usecases.commit_result import CommitResult
-from odfabric.usecases.push_data import PushData
-from odfabric.usecases.read_tail import ReadTail
+from odfabric.usecases.ingestion.commit_result import CommitResult
+from odfabric.usecases.ingestion.push_data import PushData
+from odfabric.usecases.reading.read_tail import ReadTail
 from tests.usecases.manifests import DERIVED, ROOT
 
 ROWS = b'{"event_time":"2026-01-01T00:00:00Z","city":"A","value":1}\n{"event_time":"2026-01-02T00:00:00Z","city":"B"}\n'

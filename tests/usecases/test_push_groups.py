@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfabric.domain.idempotency import idempotency_records
-from odfabric.domain.push_group import joined_bodies
+from odfabric.domain.ingestion.idempotency import idempotency_records
+from odfabric.domain.ingestion.push_group import joined_bodies
 from odfabric.errors import IdempotencyKeyReused
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.job import Job, JobStatus
+from odfabric.model.jobs.job import Job, JobStatus
 from odfabric.model.metadata import AddData
 from odfabric.testing.memory_node import MemoryNode
-from odfabric.usecases.commit_result import CommitResult
-from odfabric.usecases.push_data import PushData
-from odfabric.usecases.read_tail import ReadTail
+from odfabric.usecases.ingestion.commit_result import CommitResult
+from odfabric.usecases.ingestion.push_data import PushData
+from odfabric.usecases.reading.read_tail import ReadTail
 from tests.usecases.manifests import ROOT
 
 WORKER = "worker"

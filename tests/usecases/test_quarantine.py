@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from odfabric.adapters.unreliable.faults import FaultPlan
-from odfabric.formats.references import parse_dataset_alias
+from odfabric.formats.identifiers.references import parse_dataset_alias
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.job import Job, JobStatus
+from odfabric.model.jobs.job import Job, JobStatus
 from odfabric.testing.memory_node import MemoryNode
-from odfabric.usecases.push_data import PushData
-from odfabric.usecases.read_tail import ReadTail
+from odfabric.usecases.ingestion.push_data import PushData
+from odfabric.usecases.reading.read_tail import ReadTail
 from tests.usecases.manifests import ROOT
 
 QUARANTINE = ROOT.replace(

@@ -23,21 +23,21 @@ from odfabric.errors import (
     LimitExceeded,
     NotFound,
 )
-from odfabric.formats.dataset_layout import data_key
-from odfabric.formats.slice_parquet import SliceWriter
-from odfabric.formats.slice_schema import TIMESTAMP_TYPE, new_slice_schema
+from odfabric.formats.identifiers.dataset_layout import data_key
+from odfabric.formats.slices.slice_parquet import SliceWriter
+from odfabric.formats.slices.slice_schema import TIMESTAMP_TYPE, new_slice_schema
 from odfabric.model.commit import CatalogEntry, Head
-from odfabric.model.cursor import Cursor, CursorMode
 from odfabric.model.metadata import AddData, MetadataEvent, SetInfo
 from odfabric.model.offsets import OffsetRange
 from odfabric.model.operation import OperationType
+from odfabric.model.subscriptions.cursor import Cursor, CursorMode
 from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric.testing.conformance.together import outcomes_of_threads
 from odfabric.testing.memory_node import MemoryNode
-from odfabric.usecases.commit import PlannedCommit
-from odfabric.usecases.push_data import PushData
-from odfabric.usecases.read_state import ReadState
-from odfabric.usecases.store_slice import store_slice
+from odfabric.usecases.chain.commit import PlannedCommit
+from odfabric.usecases.chain.store_slice import store_slice
+from odfabric.usecases.ingestion.push_data import PushData
+from odfabric.usecases.state.read_state import ReadState
 from tests.support.at_call import AtCall
 from tests.usecases.manifests import ROOT
 

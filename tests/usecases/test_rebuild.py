@@ -11,22 +11,22 @@ import pytest
 
 from odfabric.adapters.unreliable.faults import Fault, FaultPlan
 from odfabric.domain.chain.append import link_blocks
-from odfabric.domain.idempotency import idempotency_key_hash
+from odfabric.domain.ingestion.idempotency import idempotency_key_hash
 from odfabric.errors import ChainsDiverged, Corrupt, External, IdempotencyKeyReused
-from odfabric.formats.block import block_hash, encode_block
-from odfabric.formats.dataset_layout import alias_key, block_key, data_key, head_key
-from odfabric.formats.references import parse_dataset_alias
+from odfabric.formats.blocks.block import block_hash, encode_block
+from odfabric.formats.identifiers.dataset_layout import alias_key, block_key, data_key, head_key
+from odfabric.formats.identifiers.references import parse_dataset_alias
 from odfabric.model.commit import CatalogEntry, IdempotencyRecord
 from odfabric.model.instant import Instant
-from odfabric.model.job import Job, JobStatus
+from odfabric.model.jobs.job import Job, JobStatus
 from odfabric.model.metadata import AddData, MetadataBlock, SetInfo
 from odfabric.model.multihash import Multihash
 from odfabric.testing.memory_node import MemoryNode
-from odfabric.usecases.commit_result import CommitResult
-from odfabric.usecases.pull_dataset import PullRequest
-from odfabric.usecases.push_data import PushData
-from odfabric.usecases.rebuild import RebuildOutcome, RebuiltDataset
-from odfabric.usecases.verify_dataset import VerifyOptions
+from odfabric.usecases.ingestion.commit_result import CommitResult
+from odfabric.usecases.ingestion.push_data import PushData
+from odfabric.usecases.maintenance.rebuild import RebuildOutcome, RebuiltDataset
+from odfabric.usecases.transfer.pull_dataset import PullRequest
+from odfabric.usecases.verification.verify_dataset import VerifyOptions
 from tests.usecases.manifests import DERIVED, ROOT
 
 NAMES = ("readings", "copied", "empty")

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from odfabric.domain.dataset_search import Narrowing, Order
+from odfabric.domain.people.dataset_search import Narrowing, Order
 from odfabric.errors import AlreadyExists, InvalidName, NotFound
-from odfabric.formats.dataset_layout import alias_key
-from odfabric.formats.references import parse_dataset_ref
-from odfabric.model.audit import AuditKind
+from odfabric.formats.identifiers.dataset_layout import alias_key
+from odfabric.formats.identifiers.references import parse_dataset_ref
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.job import Job
+from odfabric.model.jobs.job import Job
+from odfabric.model.people.audit import AuditKind
 from odfabric.testing.memory_node import MemoryNode
-from odfabric.usecases.pull_dataset import PullRequest
-from odfabric.usecases.push_data import PushData
+from odfabric.usecases.ingestion.push_data import PushData
+from odfabric.usecases.transfer.pull_dataset import PullRequest
 from odfabric.wiring.renaming import rename
 from tests.usecases.manifests import DERIVED, ROOT
 

@@ -24,10 +24,10 @@ from odfabric.errors import (
     UnsupportedMediaType,
 )
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.job import Job, JobStatus
+from odfabric.model.jobs.job import Job, JobStatus
 from odfabric.testing.memory_node import MemoryNode
-from odfabric.usecases.push_data import PushData
-from odfabric.usecases.staging import STAGING_PREFIX
+from odfabric.usecases.ingestion.push_data import PushData
+from odfabric.usecases.ingestion.staging import STAGING_PREFIX
 from odfabric.wiring.resumable import ResumableVerbs
 from tests.usecases.manifests import ROOT
 

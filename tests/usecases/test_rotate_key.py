@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfabric.adapters.memory.clock import SeededEntropy
-from odfabric.adapters.memory.sealing import MemorySealedStore, MemorySealing
+from odfabric.adapters.memory.node.clock import SeededEntropy
+from odfabric.adapters.memory.node.sealing import MemorySealedStore, MemorySealing
 from odfabric.adapters.unreliable.faults import Fault, FaultPlan
 from odfabric.errors import Corrupt, External
-from odfabric.ports.sealing import webhook_secret_context
-from odfabric.usecases.rotate_key import RotatedKey, has_plain, rotate_key, seal_plain
+from odfabric.ports.node.sealing import webhook_secret_context
+from odfabric.usecases.maintenance.rotate_key import RotatedKey, has_plain, rotate_key, seal_plain
 
 SECRETS = {f"s{number}": f"secret {number} of 24 bytes and more".encode() for number in range(5)}
 KEYS = {f"k{number}": bytes([number]) * 32 for number in range(3)}

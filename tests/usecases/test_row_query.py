@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlglot import expressions
 
-from odfabric.usecases.row_query import COMPARED, RowFilter, RowOrder, profile_query, rows_query
+from odfabric.usecases.queries.row_query import COMPARED, RowFilter, RowOrder, profile_query, rows_query
 
 names = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=20)
 values = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)

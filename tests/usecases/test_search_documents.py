@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from odfabric.domain.dataset_search import Narrowing, asked_label, asked_words, words_of
+from odfabric.domain.people.dataset_search import Narrowing, asked_label, asked_words, words_of
 from odfabric.model.commit import CatalogEntry
 from odfabric.testing.memory_node import MemoryNode
-from odfabric.usecases.push_data import PushData
-from odfabric.usecases.search_documents import search_document
+from odfabric.usecases.datasets.search_documents import search_document
+from odfabric.usecases.ingestion.push_data import PushData
 from tests.usecases.manifests import DERIVED, ROOT
 
 README = "# Buoys\\nMeasured in the Baltic Sea"

@@ -11,15 +11,15 @@ import pytest
 
 from odfabric.adapters.unreliable.interception import Interceptor
 from odfabric.errors import NotFound
-from odfabric.formats.dataset_layout import DATA, data_key
+from odfabric.formats.identifiers.dataset_layout import DATA, data_key
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.job import Job
+from odfabric.model.jobs.job import Job
 from odfabric.model.metadata import AddData
 from odfabric.model.multihash import Multihash
 from odfabric.testing.conformance.examples import hash_of
 from odfabric.testing.memory_node import MemoryNode
-from odfabric.usecases.push_data import PushData
-from odfabric.usecases.serve_objects import ReferredObjects
+from odfabric.usecases.ingestion.push_data import PushData
+from odfabric.usecases.transfer.serve_objects import ReferredObjects
 from tests.usecases.manifests import ROOT
 
 T = TypeVar("T")

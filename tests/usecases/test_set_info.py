@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from odfabric.domain.access import STRANGER
+from odfabric.domain.people.access import STRANGER
 from odfabric.errors import Changed, InvalidManifest, NotFound
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.job import Job, JobStatus
+from odfabric.model.jobs.job import Job, JobStatus
 from odfabric.model.metadata import (
     AttachmentEmbedded,
     AttachmentsEmbedded,
@@ -19,8 +19,8 @@ from odfabric.model.metadata import (
     SetVocab,
 )
 from odfabric.testing.memory_node import MemoryNode
-from odfabric.usecases.push_data import PushData
-from odfabric.usecases.set_info import ChangedInfo, InfoEvent, info_events, info_version
+from odfabric.usecases.datasets.set_info import ChangedInfo, InfoEvent, info_events, info_version
+from odfabric.usecases.ingestion.push_data import PushData
 from tests.usecases.manifests import DERIVED, ROOT
 
 INFO = SetInfo(description="Where buses are", keywords=("bus",))

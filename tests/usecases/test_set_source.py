@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from odfabric.domain.schema_evolution import current_schema
+from odfabric.domain.chain.schema_evolution import current_schema
 from odfabric.errors import IncompatibleSchema, InvalidManifest, InvalidRequest, LimitExceeded, NotFound
-from odfabric.formats.manifest_yaml import parse_snapshots
+from odfabric.formats.manifests.manifest_yaml import parse_snapshots
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.job import Job, JobStatus
+from odfabric.model.jobs.job import Job, JobStatus
 from odfabric.model.metadata import AddData, AddPushSource, Seed, SetDataSchema
 from odfabric.testing.memory_node import START, MemoryNode
-from odfabric.usecases.pull_dataset import PullRequest
-from odfabric.usecases.push_data import PushData
-from odfabric.usecases.read_tail import ReadTail
-from odfabric.usecases.set_source import ChangedSources
+from odfabric.usecases.ingestion.push_data import PushData
+from odfabric.usecases.ingestion.set_source import ChangedSources
+from odfabric.usecases.reading.read_tail import ReadTail
+from odfabric.usecases.transfer.pull_dataset import PullRequest
 from tests.usecases.manifests import DERIVED, POLLED, ROOT
 
 VALUE = "- {name: value, type: {kind: Option, inner: Int64}}"

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from odfabric.adapters.memory.engine import MemoryEngine
-from odfabric.domain.access import Subject
 from odfabric.domain.chain.append import link_blocks
-from odfabric.domain.schema_evolution import current_schema
+from odfabric.domain.chain.schema_evolution import current_schema
+from odfabric.domain.people.access import Subject
 from odfabric.errors import Corrupt, IncompatibleSchema, InvalidQuery, InvalidRequest, NotFound
-from odfabric.formats.dataset_layout import in_dataset
-from odfabric.formats.manifest_yaml import parse_snapshots
+from odfabric.formats.identifiers.dataset_layout import in_dataset
+from odfabric.formats.manifests.manifest_yaml import parse_snapshots
 from odfabric.model.commit import CatalogEntry, Head
 from odfabric.model.data_schema import DataField, DataTypeOption, DataTypeString
 from odfabric.model.engine import (
@@ -25,18 +25,18 @@ from odfabric.model.engine import (
     ValidateRequest,
     ValidateResult,
 )
-from odfabric.model.job import Job, JobStatus
+from odfabric.model.jobs.job import Job, JobStatus
 from odfabric.model.metadata import ExecuteTransform, SetDataSchema, SetTransform
 from odfabric.ports.engine import ProgressListener
 from odfabric.testing.memory_node import MemoryNode
-from odfabric.usecases.commit import PlannedCommit
-from odfabric.usecases.engine_records import engine_records, makers
-from odfabric.usecases.pull_dataset import PullRequest
-from odfabric.usecases.push_data import PushData
-from odfabric.usecases.read_tail import ReadTail
-from odfabric.usecases.replay_transactions import ReplayedTransaction, ReplayPorts, replay_transactions
-from odfabric.usecases.set_transform import ChangedTransform
-from odfabric.usecases.verify_dataset import VerifyOptions
+from odfabric.usecases.chain.commit import PlannedCommit
+from odfabric.usecases.ingestion.push_data import PushData
+from odfabric.usecases.reading.read_tail import ReadTail
+from odfabric.usecases.transfer.pull_dataset import PullRequest
+from odfabric.usecases.transform.engine_records import engine_records, makers
+from odfabric.usecases.transform.set_transform import ChangedTransform
+from odfabric.usecases.verification.replay_transactions import ReplayedTransaction, ReplayPorts, replay_transactions
+from odfabric.usecases.verification.verify_dataset import VerifyOptions
 from tests.usecases.manifests import ROOT
 
 OTHER = ROOT.replace("name: readings", "name: others")

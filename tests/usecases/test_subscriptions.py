@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from odfabric.errors import AccessDenied, Determinate, Indeterminate, InvalidRequest, NotFound, OdfError
-from odfabric.formats import reference_webhook, webhook_signature
-from odfabric.formats.reference_webhook import ReferenceMessage
-from odfabric.formats.webhook_signature import SIGNATURE_HEADER
-from odfabric.model.audit import AuditKind
+from odfabric.formats.webhooks import reference_webhook, webhook_signature
+from odfabric.formats.webhooks.reference_webhook import ReferenceMessage
+from odfabric.formats.webhooks.webhook_signature import SIGNATURE_HEADER
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
-from odfabric.model.job import Job
-from odfabric.model.subscription import (
+from odfabric.model.jobs.job import Job
+from odfabric.model.people.audit import AuditKind
+from odfabric.model.subscriptions.subscription import (
     DeliveryStatus,
     FailureKind,
     SubscriptionFormat,
@@ -24,8 +24,8 @@ from odfabric.model.subscription import (
 )
 from odfabric.settings import Settings
 from odfabric.testing.memory_node import MemoryNode
-from odfabric.usecases.change_subscription import Replay
-from odfabric.usecases.push_data import PushData
+from odfabric.usecases.ingestion.push_data import PushData
+from odfabric.usecases.subscriptions.change_subscription import Replay
 from odfabric.wiring import Node
 from tests.usecases.manifests import ROOT
 

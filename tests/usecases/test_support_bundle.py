@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from odfabric.adapters.memory.surroundings import InlineBounded
-from odfabric.domain.redaction import Redaction
+from odfabric.adapters.memory.node.surroundings import InlineBounded
+from odfabric.domain.people.redaction import Redaction
 from odfabric.errors import Determinate
-from odfabric.formats.support_zip import support_zip
+from odfabric.formats.operations.support_zip import support_zip
 from odfabric.model.instant import Instant
-from odfabric.model.job import Job, JobKind, JobStatus
+from odfabric.model.jobs.job import Job, JobKind, JobStatus
 from odfabric.usecases.doctor.support_bundle import Part, gather, job_value
 
 NOW = Instant.parse("2026-01-01T00:00:00Z")

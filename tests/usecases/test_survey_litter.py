@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfabric.adapters.memory.clock import SettableClock
+from odfabric.adapters.memory.node.clock import SettableClock
 from odfabric.testing.memory_node import START
-from odfabric.usecases.collect_objects import CollectedPortion, Litter
-from odfabric.usecases.survey_litter import LOOK_S_MAX, SHOWN_MAX, survey_litter
+from odfabric.usecases.maintenance.collect_objects import CollectedPortion, Litter
+from odfabric.usecases.maintenance.survey_litter import LOOK_S_MAX, SHOWN_MAX, survey_litter
 
 sizes = st.lists(st.lists(st.integers(0, 10**9), max_size=60), max_size=6)
 

@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 from odfabric.errors import Corrupt
-from odfabric.formats.arrow_schema import arrow_to_data_schema
-from odfabric.formats.dataset_layout import CHECKPOINTS, DATA, dataset_prefix
+from odfabric.formats.identifiers.dataset_layout import CHECKPOINTS, DATA, dataset_prefix
+from odfabric.formats.slices.arrow_schema import arrow_to_data_schema
 from odfabric.model.commit import CatalogEntry, EncodedBlock
 from odfabric.model.identity import DatasetAlias, Name
 from odfabric.model.instant import FIRST_INSTANT, LAST_INSTANT, Instant
-from odfabric.model.job import JobStatus
+from odfabric.model.jobs.job import JobStatus
 from odfabric.model.metadata import (
     AddData,
     Checkpoint,
@@ -45,9 +45,9 @@ from odfabric.testing.chains import (
     physical_hash,
 )
 from odfabric.testing.memory_node import MemoryNode
-from odfabric.usecases.pull_dataset import PullRequest
-from odfabric.usecases.read_tail import ReadTail
-from odfabric.usecases.verify_dataset import VerifyOptions
+from odfabric.usecases.reading.read_tail import ReadTail
+from odfabric.usecases.transfer.pull_dataset import PullRequest
+from odfabric.usecases.verification.verify_dataset import VerifyOptions
 from tests.support.real_chains import COLUMNS, RealChain, hashes, plant, relinked, remote_files
 
 URL = "https://elsewhere.example/alice/readings"

@@ -13,12 +13,12 @@ import pytest
 
 from odfabric.adapters.memory.engine import MemoryEngine
 from odfabric.errors import OdfError
-from odfabric.formats.arrow_schema import arrow_to_data_schema
-from odfabric.formats.slice_schema import TIMESTAMP_TYPE
+from odfabric.formats.slices.arrow_schema import arrow_to_data_schema
+from odfabric.formats.slices.slice_schema import TIMESTAMP_TYPE
 from odfabric.model.data_schema import DataField, DataSchema, DataTypeInt64, DataTypeOption
 from odfabric.model.engine import IngestRequest, IngestResult, TransformRequest, TransformResult
 from odfabric.model.instant import FIRST_INSTANT, LAST_INSTANT, Instant
-from odfabric.model.job import Job, JobStatus
+from odfabric.model.jobs.job import Job, JobStatus
 from odfabric.model.metadata import (
     AddData,
     DatasetKind,
@@ -31,9 +31,9 @@ from odfabric.model.offsets import OffsetRange
 from odfabric.ports.engine import ProgressListener
 from odfabric.testing.chains import INPUT_IDS, START, example_transform, physical_hash
 from odfabric.testing.memory_node import MemoryNode
-from odfabric.usecases.pull_dataset import PullRequest
-from odfabric.usecases.push_data import PushData
-from odfabric.usecases.read_tail import ReadTail
+from odfabric.usecases.ingestion.push_data import PushData
+from odfabric.usecases.reading.read_tail import ReadTail
+from odfabric.usecases.transfer.pull_dataset import PullRequest
 from tests.support.real_chains import COLUMNS, RealChain, plant
 from tests.usecases.manifests import DERIVED, ROOT
 from tests.usecases.test_pull_dataset import push, row

@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from odfabric.adapters.memory.egress import MemoryPage
-from odfabric.domain.access import Subject
-from odfabric.domain.column_guess import GuessedType
+from odfabric.adapters.memory.sources.egress import MemoryPage
+from odfabric.domain.ingestion.column_guess import GuessedType
+from odfabric.domain.people.access import Subject
 from odfabric.errors import AlreadyExists, InvalidRequest, LimitExceeded, NotFound
-from odfabric.formats.references import parse_dataset_alias
-from odfabric.model.account import Visibility
+from odfabric.formats.identifiers.references import parse_dataset_alias
 from odfabric.model.file_shape import FileFormat, FileShape
-from odfabric.model.job import Job, JobStatus
+from odfabric.model.jobs.job import Job, JobStatus
 from odfabric.model.manifest import DatasetSnapshot
+from odfabric.model.people.account import Visibility
 from odfabric.testing.memory_node import MemoryNode
-from odfabric.usecases.draft_source import DraftColumn, Merge, SourceDraft, draft_source
-from odfabric.usecases.staging import STAGING_PREFIX
-from odfabric.usecases.uploads import USABLE_SHARE, Upload
+from odfabric.usecases.ingestion.draft_source import DraftColumn, Merge, SourceDraft, draft_source
+from odfabric.usecases.ingestion.staging import STAGING_PREFIX
+from odfabric.usecases.ingestion.uploads import USABLE_SHARE, Upload
 from odfabric.wiring.uploads import UploadVerbs
 from tests.usecases.manifests import ROOT
 

@@ -12,7 +12,7 @@ import pytest
 from odfabric.adapters.memory.engine import MemoryEngine
 from odfabric.errors import Determinate, LimitExceeded, OdfError
 from odfabric.model.engine import QueryProblem, ValidateRequest, ValidateResult
-from odfabric.usecases.validate_queries import BatchLimits, lines_of, validate_lines
+from odfabric.usecases.queries.validate_queries import BatchLimits, lines_of, validate_lines
 
 LIMITS = BatchLimits(line_bytes_max=2_000, at_once_max=3)
 FIELDS = [{"name": "v", "type": {"kind": "Int32"}}]

@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from odfabric.errors import NotFound
-from odfabric.formats.dataset_layout import block_key, data_key
+from odfabric.formats.identifiers.dataset_layout import block_key, data_key
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.job import Job
+from odfabric.model.jobs.job import Job
 from odfabric.model.metadata import AddData
 from odfabric.model.multihash import Multihash
 from odfabric.testing.chains import physical_hash
 from odfabric.testing.memory_node import MemoryNode
-from odfabric.usecases.push_data import PushData
-from odfabric.usecases.verify_block import BlockCheck, Checked
-from odfabric.usecases.verify_dataset import VerifyOptions
+from odfabric.usecases.ingestion.push_data import PushData
+from odfabric.usecases.verification.verify_block import BlockCheck, Checked
+from odfabric.usecases.verification.verify_dataset import VerifyOptions
 from odfabric.wiring.verifying import VerifyVerbs
 from tests.usecases.manifests import ROOT
 

@@ -18,7 +18,9 @@ from collections.abc import Callable, Sequence
 import typer
 
 from odfabric import __version__
-from odfabric.cli import (
+from odfabric.cli.automation import flow_commands, variable_commands, webhook_commands
+from odfabric.cli.backends.backend import JobFailed
+from odfabric.cli.commands import (
     backup_commands,
     cursor_commands,
     dataset_commands,
@@ -31,8 +33,6 @@ from odfabric.cli import (
     state_commands,
     system_commands,
 )
-from odfabric.cli.automation import flow_commands, variable_commands, webhook_commands
-from odfabric.cli.backend import JobFailed
 from odfabric.cli.context import GLOBAL_OPTIONS, CommandContext
 from odfabric.cli.output import WarningLines, literal
 from odfabric.cli.people import (
@@ -224,7 +224,7 @@ def _of_the_system(error: OSError) -> External:
 
 
 def _refuse(error: OdfError, *, as_json: bool) -> int:
-    from odfabric.usecases.problem import problem_document
+    from odfabric.usecases.jobs.problem import problem_document
 
     code = EXIT_OUTSIDE if isinstance(error, External) else EXIT_REFUSED
     return _report(problem_document(error), as_json=as_json, code=code)
@@ -244,7 +244,7 @@ def _explain_usage(error: typer.TyperException, *, as_json: bool) -> int:
 
 
 def _report(document: dict[str, object], *, as_json: bool, code: int | None = None) -> int:
-    from odfabric.usecases.problem import problem_lines
+    from odfabric.usecases.jobs.problem import problem_lines
 
     first, *more = problem_lines(document)
     if as_json:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from odfabric.cli.backend import Backend
+from odfabric.cli.backends.backend import Backend
 from odfabric.cli.output import Output
 from odfabric.errors import NotFound
 
 if TYPE_CHECKING:
-    from odfabric.cli.people_backends.credentials import Credentials
+    from odfabric.cli.backends.people.credentials import Credentials
     from odfabric.settings import Settings
 
 GLOBAL_OPTIONS = ("--workspace", "--node", "--token", "--credentials", "--output", "-o")
@@ -40,7 +40,7 @@ class CommandContext:
     @property
     def credentials(self) -> Credentials:
         """This user's logins."""
-        from odfabric.cli.people_backends.credentials import Credentials
+        from odfabric.cli.backends.people.credentials import Credentials
 
         return Credentials.of_user(self.credentials_file)
 
@@ -71,15 +71,15 @@ def _backend(context: CommandContext, output: Output, pulls: bool) -> Iterator[B
         output.progress(f"{progress.get('stage', 'waiting')}" + (f" {done}/{total}" if total else ""))
 
     if context.node is not None:
-        from odfabric.cli.node_client import NodeBackend
-        from odfabric.cli.node_connection import origin_of
+        from odfabric.cli.backends.node_client import NodeBackend
+        from odfabric.cli.backends.node_connection import origin_of
 
         login = context.credentials.get(origin_of(context.node)) if context.token is None else None
         token, account = (login.token, login.account) if login else (context.token, None)
         with closing(NodeBackend(context.node, token=token, account=account, listener=listen)) as node_backend:
             yield node_backend
         return
-    from odfabric.cli.workspace import WorkspaceBackend
+    from odfabric.cli.backends.workspace import WorkspaceBackend
     from odfabric.wiring import open_node
 
     settings = workspace_settings(context)

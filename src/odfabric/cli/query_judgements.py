@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from odfabric.cli.output import Output
-from odfabric.formats.arrow_schema import data_schema_to_arrow
-from odfabric.formats.manifest_places import PlacedSnapshot
+from odfabric.formats.manifests.manifest_places import PlacedSnapshot
+from odfabric.formats.slices.arrow_schema import data_schema_to_arrow
 from odfabric.model.engine import EvolutionVerdict, KeptBy, QueryOperator, QueryProblem, QueryState, ValidateResult
-from odfabric.usecases.problem import suggestion_lines
-from odfabric.usecases.validate_queries import judgement, problem_value
+from odfabric.usecases.jobs.problem import suggestion_lines
+from odfabric.usecases.queries.validate_queries import judgement, problem_value
 
 
 def is_accepted(result: ValidateResult) -> bool:

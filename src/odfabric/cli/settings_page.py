@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from odfabric.formats.settings_table import settings_table
+from odfabric.formats.operations.settings_table import settings_table
 from odfabric.settings import Settings
 from odfabric.source_settings import SourceSettings
 

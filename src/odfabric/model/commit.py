@@ -1,6 +1,6 @@
 """What travels through the commit seam: encoded blocks, outbox messages, idempotency records, heads.
 
-Owns the values only; the seam itself is `usecases.commit` over `ports.chain_writer`.
+Owns the values only; the seam itself is `usecases.chain.commit` over `ports.datasets.chain_writer`.
 """
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
-from odfabric.model.account import Grant
-from odfabric.model.audit import AuditEntry
-from odfabric.model.event import Event
 from odfabric.model.identity import DatasetAlias, DatasetId
 from odfabric.model.instant import Instant
 from odfabric.model.metadata import DatasetKind, MetadataBlock
 from odfabric.model.multihash import Multihash, sha3_256_multihash
+from odfabric.model.people.account import Grant
+from odfabric.model.people.audit import AuditEntry
+from odfabric.model.subscriptions.event import Event
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 Owns the messages of the service `engine.Engine`. Class and member names are those of the contract, which its tables repeat.
 Paths are those that the engine sees; intervals of offsets are closed. Not here: our own, richer contract (`model.engine`),
-bytes (`formats.engine_contract`).
+bytes (`formats.blocks.engine_contract`).
 """
 
 from __future__ import annotations

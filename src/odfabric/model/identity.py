@@ -1,7 +1,7 @@
 """Who and what: dataset identities, account and dataset names, aliases, references.
 
 Owns the values and how they compare: names compare ASCII case-insensitively and keep the case they were written with.
-Parsing texts is `formats.did` and `formats.references`. Source: specification, section "Identity"; grammar of names there.
+Parsing texts is `formats.identifiers.did` and `formats.identifiers.references`. Source: specification, section "Identity"; grammar of names there.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class DatasetIdRemote:
 
 @dataclass(frozen=True, slots=True)
 class DatasetUrl:
-    """Where a dataset is published; `text` is normalised by `formats.references`."""
+    """Where a dataset is published; `text` is normalised by `formats.identifiers.references`."""
 
     text: str
 

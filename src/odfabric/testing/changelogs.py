@@ -14,17 +14,17 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from odfabric.formats.arrow_schema import arrow_to_data_schema
-from odfabric.formats.dataset_layout import data_key
-from odfabric.formats.physical_hash import physical_hash
-from odfabric.formats.slice_parquet import SliceWriter
-from odfabric.formats.slice_schema import TIMESTAMP_TYPE, new_slice_schema
+from odfabric.formats.identifiers.dataset_layout import data_key
+from odfabric.formats.identifiers.physical_hash import physical_hash
+from odfabric.formats.slices.arrow_schema import arrow_to_data_schema
+from odfabric.formats.slices.slice_parquet import SliceWriter
+from odfabric.formats.slices.slice_schema import TIMESTAMP_TYPE, new_slice_schema
 from odfabric.model.identity import DatasetId
 from odfabric.model.offsets import OffsetRange
 from odfabric.model.operation import OperationType
 from odfabric.model.state_index import IndexDefinition, IndexedSlice, IndexMode
 from odfabric.model.vocabulary import DatasetVocabulary
-from odfabric.ports.object_store import ObjectStore
+from odfabric.ports.datasets.object_store import ObjectStore
 from odfabric.testing.chains import example_id
 from odfabric.testing.chains import physical_hash as hash_of_text
 

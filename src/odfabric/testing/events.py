@@ -1,7 +1,7 @@
 """Random nouns of the specification for property tests.
 
 Owns Hypothesis strategies for everything that a metadata block can hold. Values are well formed (each has bytes and a manifest),
-nothing more: which of them a chain admits is decided elsewhere. They follow the tables of `formats.block_tables`.
+nothing more: which of them a chain admits is decided elsewhere. They follow the tables of `formats.blocks.block_tables`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from odfabric.formats.block_tables import (
+from odfabric.formats.blocks.block_tables import (
     DATA_TYPE,
     METADATA_EVENT,
     TABLES,
@@ -20,8 +20,8 @@ from odfabric.formats.block_tables import (
     Slot,
     Union,
 )
-from odfabric.formats.canonical_json import JSON_INT_MAX, JSON_INT_MIN, JsonValue, canonical_json
-from odfabric.formats.engine_contract_tables import ENGINE_TABLES
+from odfabric.formats.blocks.engine_contract_tables import ENGINE_TABLES
+from odfabric.formats.json_values.canonical_json import JSON_INT_MAX, JSON_INT_MIN, JsonValue, canonical_json
 from odfabric.model.data_schema import (
     DataField,
     DataSchema,

@@ -7,48 +7,48 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from odfabric.adapters.local_fs.archives import ArchiveLimits, ArchivePreparation
-from odfabric.adapters.memory.accounts import MemoryAccounts, MemoryRelations
-from odfabric.adapters.memory.audit import MemoryAuditLog
-from odfabric.adapters.memory.catalog import MemoryCatalog, MemorySearchDocuments
-from odfabric.adapters.memory.chains import MemoryChains
-from odfabric.adapters.memory.clock import SeededEntropy, SettableClock
-from odfabric.adapters.memory.containers import MemoryContainers
-from odfabric.adapters.memory.credentials import MemoryDeviceAuthorisations, MemoryInvitations, MemoryTokens
-from odfabric.adapters.memory.cursors import MemoryCursors
-from odfabric.adapters.memory.dataset_keys import MemoryDatasetKeys
-from odfabric.adapters.memory.deliveries import MemoryDeliveries, MemoryOutbox, MemorySubscriptions
-from odfabric.adapters.memory.duties import MemoryDuties
-from odfabric.adapters.memory.egress import MemoryHttpSource, MemoryRemoteDatasets, MemoryWebhookSender
+from odfabric.adapters.memory.datasets.catalog import MemoryCatalog, MemorySearchDocuments
+from odfabric.adapters.memory.datasets.chains import MemoryChains
+from odfabric.adapters.memory.datasets.dataset_keys import MemoryDatasetKeys
+from odfabric.adapters.memory.datasets.exchange import MemoryExchange
+from odfabric.adapters.memory.datasets.object_store import MemoryObjectStore
+from odfabric.adapters.memory.datasets.removed_datasets import MemoryRemovedDatasets
+from odfabric.adapters.memory.datasets.state_index import MemoryStateIndex
 from odfabric.adapters.memory.engine import MemoryEngine
-from odfabric.adapters.memory.exchange import MemoryExchange
-from odfabric.adapters.memory.flows import MemoryFlows, MemoryRoles
-from odfabric.adapters.memory.identity_providers import MemoryIdentityProvider, MemoryIdentityProviders
-from odfabric.adapters.memory.jobs import MemoryJobs
-from odfabric.adapters.memory.messages import MemoryMessageSource
-from odfabric.adapters.memory.object_store import MemoryObjectStore
-from odfabric.adapters.memory.passwords import QuickPasswords
-from odfabric.adapters.memory.polling_files import MemoryPollingFiles
-from odfabric.adapters.memory.programs import MemoryPrograms
-from odfabric.adapters.memory.rate_limits import MemoryRateLimits
-from odfabric.adapters.memory.removed_datasets import MemoryRemovedDatasets
-from odfabric.adapters.memory.saved_queries import MemorySavedQueries
-from odfabric.adapters.memory.savepoints import MemorySavepoints
-from odfabric.adapters.memory.signing_keys import MemorySigningKeys
-from odfabric.adapters.memory.state_index import MemoryStateIndex
+from odfabric.adapters.memory.jobs.duties import MemoryDuties
+from odfabric.adapters.memory.jobs.flows import MemoryFlows, MemoryRoles
+from odfabric.adapters.memory.jobs.jobs import MemoryJobs
+from odfabric.adapters.memory.node.clock import SeededEntropy, SettableClock
+from odfabric.adapters.memory.node.signing_keys import MemorySigningKeys
+from odfabric.adapters.memory.people.accounts import MemoryAccounts, MemoryRelations
+from odfabric.adapters.memory.people.audit import MemoryAuditLog
+from odfabric.adapters.memory.people.credentials import MemoryDeviceAuthorisations, MemoryInvitations, MemoryTokens
+from odfabric.adapters.memory.people.identity_providers import MemoryIdentityProvider, MemoryIdentityProviders
+from odfabric.adapters.memory.people.passwords import QuickPasswords
+from odfabric.adapters.memory.people.rate_limits import MemoryRateLimits
+from odfabric.adapters.memory.people.saved_queries import MemorySavedQueries
+from odfabric.adapters.memory.people.usage import MemoryUsage
+from odfabric.adapters.memory.sources.containers import MemoryContainers
+from odfabric.adapters.memory.sources.egress import MemoryHttpSource, MemoryRemoteDatasets, MemoryWebhookSender
+from odfabric.adapters.memory.sources.messages import MemoryMessageSource
+from odfabric.adapters.memory.sources.polling_files import MemoryPollingFiles
+from odfabric.adapters.memory.sources.programs import MemoryPrograms
+from odfabric.adapters.memory.sources.savepoints import MemorySavepoints
+from odfabric.adapters.memory.sources.variables import MemoryVariables
 from odfabric.adapters.memory.store import MemoryStore
-from odfabric.adapters.memory.usage import MemoryUsage
-from odfabric.adapters.memory.variables import MemoryVariables
+from odfabric.adapters.memory.subscriptions.cursors import MemoryCursors
+from odfabric.adapters.memory.subscriptions.deliveries import MemoryDeliveries, MemoryOutbox, MemorySubscriptions
 from odfabric.adapters.unreliable.interception import Interceptor
-from odfabric.formats.manifest_yaml import parse_snapshots
+from odfabric.formats.manifests.manifest_yaml import parse_snapshots
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.identity import KeyAccountId
 from odfabric.model.instant import Instant
-from odfabric.model.job import Job
-from odfabric.ports.cursors import Cursors
+from odfabric.model.jobs.job import Job
 from odfabric.ports.engine import Engine
+from odfabric.ports.subscriptions.cursors import Cursors
 from odfabric.settings import Settings
 from odfabric.usecases.people.first_start import make_first_accounts
-from odfabric.usecases.poll_source import PollingPorts
+from odfabric.usecases.polling.poll_source import PollingPorts
 from odfabric.wiring.node import Node
 from odfabric.wiring.node_ports import NodePorts, intercepted
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from odfabric.domain.access import SYSTEM_ACCOUNT, Subject
+from odfabric.domain.people.access import SYSTEM_ACCOUNT, Subject
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
-from odfabric.model.job import Job, JobStatus
+from odfabric.model.jobs.job import Job, JobStatus
 from odfabric.settings import Settings
-from odfabric.usecases.access import Access
-from odfabric.usecases.commit import Commits
-from odfabric.usecases.commit_result import CommitResult
+from odfabric.usecases.chain.commit import Commits
+from odfabric.usecases.chain.repository import Repository
+from odfabric.usecases.ingestion.commit_result import CommitResult
+from odfabric.usecases.ingestion.push_data import PushData
 from odfabric.usecases.people.flush_audit import audit_dataset, next_batch
-from odfabric.usecases.push_data import PushData
-from odfabric.usecases.repository import Repository
+from odfabric.usecases.rights.access import Access
 from odfabric.wiring.node_ports import NodePorts
 
 FORGOTTEN_AT_ONCE_MAX = 10_000

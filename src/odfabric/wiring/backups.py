@@ -11,9 +11,9 @@ from odfabric.adapters.local_fs.object_store import FolderObjectStore
 from odfabric.adapters.sql.copying import SqlDatabaseCopy
 from odfabric.adapters.system.clock import SystemClock, SystemEntropy
 from odfabric.errors import InvalidRequest, NotFound, Place
-from odfabric.ports.object_store import ObjectStore
+from odfabric.ports.datasets.object_store import ObjectStore
 from odfabric.settings import Settings
-from odfabric.usecases.backup import FOLDERS, Backup, BackupPorts, Listener, back_up, backups, restore
+from odfabric.usecases.maintenance.backup import FOLDERS, Backup, BackupPorts, Listener, back_up, backups, restore
 from odfabric.wiring.database_place import database_place, is_workspace
 from odfabric.wiring.identity import private_files, put_private_files
 from odfabric.wiring.stores import open_bucket, open_stores, unshared_locks
@@ -35,13 +35,13 @@ def make_backup(settings: Settings, place: str, *, listener: Listener) -> Backup
 
 
 def list_backups(settings: Settings, place: str) -> list[Backup]:
-    """Finished ones, oldest first. Raises as `usecases.backup.backups`."""
+    """Finished ones, oldest first. Raises as `usecases.maintenance.backup.backups`."""
     with ExitStack() as closing:
         return backups(_place(settings, place, closing, make=False))
 
 
 def restore_backup(settings: Settings, place: str, backup_id: str | None, *, listener: Listener) -> Backup:
-    """Into the empty stores of these settings. Raises as `usecases.backup.restore`."""
+    """Into the empty stores of these settings. Raises as `usecases.maintenance.backup.restore`."""
     with _ports(settings, place, make=False) as ports:
         return restore(
             backup_id, ports=ports, put_files=lambda files: put_private_files(settings, files), listener=listener

@@ -8,29 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from odfabric.domain.access import Subject
-from odfabric.domain.dataset_search import EVERYTHING, Facets, Narrowing, Order
+from odfabric.domain.people.access import Subject
+from odfabric.domain.people.dataset_search import EVERYTHING, Facets, Narrowing, Order
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import Instant
-from odfabric.model.job import Job
+from odfabric.model.jobs.job import Job
 from odfabric.model.metadata import DataSlice
 from odfabric.model.multihash import Multihash
-from odfabric.model.remembered import Remembered
-from odfabric.ports.exchange import Exchange
-from odfabric.ports.jobs import Jobs
-from odfabric.usecases.access import Access
-from odfabric.usecases.describe_dataset import (
-    DatasetDescription,
-    DatasetSummary,
-    SummarisedHead,
-    column_names,
-    describe_dataset,
-    summarise_datasets,
-)
-from odfabric.usecases.jobs_of_subject import JobsAhead, jobs_ahead, seen_jobs
-from odfabric.usecases.profile_statistics import KnownClaims, ProfileStatistics, profile_statistics
-from odfabric.usecases.read_block import (
+from odfabric.model.node.remembered import Remembered
+from odfabric.ports.datasets.exchange import Exchange
+from odfabric.ports.jobs.jobs import Jobs
+from odfabric.usecases.chain.read_block import (
     Comparison,
     ReadBlock,
     compare_blocks,
@@ -38,8 +27,19 @@ from odfabric.usecases.read_block import (
     read_block,
     read_blocks,
 )
-from odfabric.usecases.read_lineage import Lineage, read_lineage
-from odfabric.usecases.repository import Repository
+from odfabric.usecases.chain.repository import Repository
+from odfabric.usecases.datasets.describe_dataset import (
+    DatasetDescription,
+    DatasetSummary,
+    SummarisedHead,
+    column_names,
+    describe_dataset,
+    summarise_datasets,
+)
+from odfabric.usecases.datasets.read_lineage import Lineage, read_lineage
+from odfabric.usecases.jobs.jobs_of_subject import JobsAhead, jobs_ahead, seen_jobs
+from odfabric.usecases.reading.profile_statistics import KnownClaims, ProfileStatistics, profile_statistics
+from odfabric.usecases.rights.access import Access
 
 SUMMARIES_MAX = 20_000
 """Datasets of which a process remembers what listings say; some hundred bytes each."""

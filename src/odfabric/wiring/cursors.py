@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from odfabric.ports.clock import Clock, Entropy
-from odfabric.ports.cursors import Cursors
-from odfabric.ports.exchange import Exchange
+from odfabric.ports.datasets.exchange import Exchange
+from odfabric.ports.node.clock import Clock, Entropy
+from odfabric.ports.subscriptions.cursors import Cursors
 from odfabric.settings import Settings
-from odfabric.usecases.cursors import CursorRules, CursorVerbs
-from odfabric.usecases.net_state import NetStates
-from odfabric.usecases.read_changes import ChangeReader, FetchLimits
-from odfabric.usecases.repository import Repository
-from odfabric.usecases.slice_rows import SliceRows
+from odfabric.usecases.chain.repository import Repository
+from odfabric.usecases.reading.cursors import CursorRules, CursorVerbs
+from odfabric.usecases.reading.read_changes import ChangeReader, FetchLimits
+from odfabric.usecases.reading.slice_rows import SliceRows
+from odfabric.usecases.state.net_state import NetStates
 
 
 def change_reader(settings: Settings, *, bytes_max: int, repository: Repository, exchange: Exchange) -> ChangeReader:

@@ -17,16 +17,16 @@ from odfabric.adapters.engine_process.machine import ThisMachine
 from odfabric.adapters.local_fs.folder_locks import FolderLocks
 from odfabric.adapters.local_fs.workspace_probe import FolderProbe
 from odfabric.adapters.sql.database import Database
-from odfabric.adapters.sql.duties import SqlDuties
+from odfabric.adapters.sql.jobs.duties import SqlDuties
 from odfabric.adapters.sql.probe import SqlProbe
 from odfabric.adapters.sql.sealed_columns import sealed_stores
 from odfabric.adapters.system.bounded import ThreadBounded
 from odfabric.adapters.system.clock import SystemClock
-from odfabric.model.duty import DutyReport
 from odfabric.model.engine import EngineInfo
-from odfabric.model.finding import Finding
-from odfabric.model.surroundings import DatabaseState, RedisState
-from odfabric.ports.sealing import SealedRow
+from odfabric.model.jobs.duty import DutyReport
+from odfabric.model.node.finding import Finding
+from odfabric.model.node.surroundings import DatabaseState, RedisState
+from odfabric.ports.node.sealing import SealedRow
 from odfabric.settings import Settings
 from odfabric.usecases.doctor.diagnose import Check, diagnose
 from odfabric.usecases.doctor.process_checks import engine_checks, versions_check, worker_check

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from odfabric.domain.access import Subject
+from odfabric.domain.people.access import Subject
 from odfabric.model.engine import ValidateResult
 from odfabric.model.identity import DatasetAlias
 from odfabric.model.manifest import DatasetSnapshot
-from odfabric.usecases.draft_transform import draft_transform
-from odfabric.usecases.judge_transform import refuse_problems, snapshot_request
+from odfabric.usecases.transform.draft_transform import draft_transform
+from odfabric.usecases.transform.judge_transform import refuse_problems, snapshot_request
 from odfabric.wiring.node import Node
 
 

@@ -10,11 +10,11 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from odfabric.domain.duties import DutyState, is_news, next_report, state_of
+from odfabric.domain.flows.duties import DutyState, is_news, next_report, state_of
 from odfabric.errors import OdfError
-from odfabric.model.duty import Duty, DutyReport
-from odfabric.ports.clock import Clock
-from odfabric.ports.duties import Duties
+from odfabric.model.jobs.duty import Duty, DutyReport
+from odfabric.ports.jobs.duties import Duties
+from odfabric.ports.node.clock import Clock
 
 _log = logging.getLogger(__name__)
 

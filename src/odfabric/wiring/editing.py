@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from odfabric.domain.access import Subject
+from odfabric.domain.people.access import Subject
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.manifest import DatasetSnapshot
-from odfabric.ports.signals import Topic
+from odfabric.ports.subscriptions.signals import Topic
 from odfabric.settings import Settings
-from odfabric.usecases.access import Access
-from odfabric.usecases.commit import Commits
-from odfabric.usecases.repository import Repository
-from odfabric.usecases.set_info import ChangedInfo, InfoEvent, set_info
-from odfabric.usecases.set_source import ChangedSources, set_source
-from odfabric.usecases.set_transform import ChangedTransform, set_transform
+from odfabric.usecases.chain.commit import Commits
+from odfabric.usecases.chain.repository import Repository
+from odfabric.usecases.datasets.set_info import ChangedInfo, InfoEvent, set_info
+from odfabric.usecases.ingestion.set_source import ChangedSources, set_source
+from odfabric.usecases.rights.access import Access
+from odfabric.usecases.transform.set_transform import ChangedTransform, set_transform
 from odfabric.wiring.node_ports import NodePorts
 from odfabric.wiring.polling import permitted_sources
 

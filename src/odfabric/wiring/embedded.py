@@ -23,44 +23,44 @@ from odfabric.adapters.local_fs.dataset_keys import KeyFileDatasetKeys
 from odfabric.adapters.local_fs.exchange import FolderExchange
 from odfabric.adapters.local_fs.remote_folder import FolderRemoteDatasets
 from odfabric.adapters.local_fs.signals import FolderSignals
-from odfabric.adapters.memory.signals import MemorySignals
+from odfabric.adapters.memory.subscriptions.signals import MemorySignals
 from odfabric.adapters.persist.metrics import PersistCollector
-from odfabric.adapters.sql.accounts import SqlAccounts
 from odfabric.adapters.sql.audit import SqlAuditLog
-from odfabric.adapters.sql.catalog import SqlCatalog
-from odfabric.adapters.sql.chains import SqlChains
-from odfabric.adapters.sql.commit_intents import SqlCommitIntents
-from odfabric.adapters.sql.credentials import SqlDeviceAuthorisations, SqlInvitations, SqlTokens
-from odfabric.adapters.sql.cursors import SqlCursors
 from odfabric.adapters.sql.database import Database
-from odfabric.adapters.sql.deliveries import SqlDeliveries, SqlSubscriptions
-from odfabric.adapters.sql.duties import SqlDuties
-from odfabric.adapters.sql.flows import SqlFlows, SqlRoles
-from odfabric.adapters.sql.jobs import SqlJobs
+from odfabric.adapters.sql.datasets.catalog import SqlCatalog
+from odfabric.adapters.sql.datasets.chains import SqlChains
+from odfabric.adapters.sql.datasets.commit_intents import SqlCommitIntents
+from odfabric.adapters.sql.datasets.removed_datasets import SqlRemovedDatasets
+from odfabric.adapters.sql.datasets.search import SqlSearchDocuments
+from odfabric.adapters.sql.jobs.duties import SqlDuties
+from odfabric.adapters.sql.jobs.flows import SqlFlows, SqlRoles
+from odfabric.adapters.sql.jobs.jobs import SqlJobs
 from odfabric.adapters.sql.outbox import SqlOutbox
-from odfabric.adapters.sql.relations import SqlRelations
-from odfabric.adapters.sql.removed_datasets import SqlRemovedDatasets
-from odfabric.adapters.sql.saved_queries import SqlSavedQueries
-from odfabric.adapters.sql.search import SqlSearchDocuments
+from odfabric.adapters.sql.people.accounts import SqlAccounts
+from odfabric.adapters.sql.people.credentials import SqlDeviceAuthorisations, SqlInvitations, SqlTokens
+from odfabric.adapters.sql.people.relations import SqlRelations
+from odfabric.adapters.sql.people.saved_queries import SqlSavedQueries
+from odfabric.adapters.sql.people.usage import SqlUsage
 from odfabric.adapters.sql.signing_keys import SqlSigningKeys
+from odfabric.adapters.sql.sources.variables import SqlVariables
+from odfabric.adapters.sql.subscriptions.cursors import SqlCursors
+from odfabric.adapters.sql.subscriptions.deliveries import SqlDeliveries, SqlSubscriptions
 from odfabric.adapters.sql.upgrade import check_upgraded, upgrade
-from odfabric.adapters.sql.usage import SqlUsage
-from odfabric.adapters.sql.variables import SqlVariables
 from odfabric.adapters.system.clock import SystemClock, SystemEntropy
 from odfabric.adapters.unreliable.crash_points import CRASH_POINT_TEXTS, CrashPoints
-from odfabric.domain.access import SYSTEM_ACCOUNT
+from odfabric.domain.people.access import SYSTEM_ACCOUNT
 from odfabric.errors import InvalidRequest
-from odfabric.formats.did import parse_account_id
+from odfabric.formats.identifiers.did import parse_account_id
 from odfabric.model.engine import EngineInfo
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
-from odfabric.ports.clock import Clock
-from odfabric.ports.egress import RemoteDatasets
+from odfabric.ports.datasets.state_index import StateIndex
 from odfabric.ports.engine import Engine
-from odfabric.ports.identity_provider import IdentityProviders
-from odfabric.ports.rate_limits import RateLimits
-from odfabric.ports.sealing import Sealing
-from odfabric.ports.signals import Signals
-from odfabric.ports.state_index import StateIndex
+from odfabric.ports.node.clock import Clock
+from odfabric.ports.node.sealing import Sealing
+from odfabric.ports.people.identity_provider import IdentityProviders
+from odfabric.ports.people.rate_limits import RateLimits
+from odfabric.ports.sources.egress import RemoteDatasets
+from odfabric.ports.subscriptions.signals import Signals
 from odfabric.settings import Settings
 from odfabric.telemetry import next_traceparent
 from odfabric.usecases.people.first_start import make_first_accounts

@@ -12,8 +12,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from odfabric.adapters.grpc_engine.contract_engine import ContractChannel, ContractEngine
-from odfabric.domain.transform_cut import TransactionLimits
-from odfabric.domain.verify import ENGINE_RULE
+from odfabric.domain.chain.verify import ENGINE_RULE
+from odfabric.domain.transform.transform_cut import TransactionLimits
 from odfabric.errors import InvalidQuery, Place
 from odfabric.model.engine import (
     EngineInfo,

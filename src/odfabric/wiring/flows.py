@@ -5,18 +5,18 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 
-from odfabric.domain.access import Subject
-from odfabric.domain.dataset_search import Narrowing
+from odfabric.domain.people.access import Subject
+from odfabric.domain.people.dataset_search import Narrowing
 from odfabric.errors import Corrupt, NotFound
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.flow import Flow, FlowKind, FlowRule, FlowRun
 from odfabric.model.identity import DatasetAlias, DatasetId
 from odfabric.model.instant import NANOS_PER_MILLI, NANOS_PER_SECOND, Instant
+from odfabric.model.jobs.flow import Flow, FlowKind, FlowRule, FlowRun
 from odfabric.model.metadata import DatasetKind
-from odfabric.ports.roles import Roles
-from odfabric.ports.signals import Signals, Topic
+from odfabric.ports.people.roles import Roles
+from odfabric.ports.subscriptions.signals import Signals, Topic
 from odfabric.settings import Settings
-from odfabric.usecases.access import Access
+from odfabric.usecases.chain.repository import Repository
 from odfabric.usecases.flows.causes import FlowLimits, FlowPorts
 from odfabric.usecases.flows.change_flows import (
     SeenFlow,
@@ -32,7 +32,7 @@ from odfabric.usecases.flows.change_flows import (
 )
 from odfabric.usecases.flows.follow_inputs import follow_head, follow_own_change
 from odfabric.usecases.flows.run_flows import run_round, set_clocks_right
-from odfabric.usecases.repository import Repository
+from odfabric.usecases.rights.access import Access
 from odfabric.wiring.node_ports import NodePorts
 
 _log = logging.getLogger(__name__)

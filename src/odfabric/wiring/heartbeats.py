@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from odfabric.errors import LeaseLost, OdfError
-from odfabric.usecases.job_run import LeasedRun
+from odfabric.usecases.jobs.job_run import LeasedRun
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from pathlib import Path
 from odfabric.adapters.local_fs.dataset_keys import KeyFileDatasetKeys
 from odfabric.adapters.system.clock import SystemEntropy
 from odfabric.errors import AlreadyExists, InvalidName
-from odfabric.formats.did import parse_dataset_id
+from odfabric.formats.identifiers.did import parse_dataset_id
 from odfabric.model.identity import DatasetId
 from odfabric.settings import Settings
 

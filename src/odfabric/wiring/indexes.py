@@ -22,23 +22,23 @@ from odfabric.adapters.persist.location import (
 )
 from odfabric.adapters.persist.shards import ShardOperations
 from odfabric.adapters.persist.state_index import PersistStateIndex
-from odfabric.domain.state_index import IndexPace
+from odfabric.domain.chain.state_index import IndexPace
 from odfabric.errors import NotFound
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.engine import EngineProgress
 from odfabric.model.identity import DatasetId
-from odfabric.model.job import Job, JobKind
-from odfabric.ports.clock import Clock, Entropy
-from odfabric.ports.exchange import Exchange
-from odfabric.ports.jobs import Jobs
-from odfabric.ports.object_store import ObjectStore
-from odfabric.ports.signals import Signals, Topic
-from odfabric.ports.state_index import StateIndex
+from odfabric.model.jobs.job import Job, JobKind
+from odfabric.ports.datasets.exchange import Exchange
+from odfabric.ports.datasets.object_store import ObjectStore
+from odfabric.ports.datasets.state_index import StateIndex
+from odfabric.ports.jobs.jobs import Jobs
+from odfabric.ports.node.clock import Clock, Entropy
+from odfabric.ports.subscriptions.signals import Signals, Topic
 from odfabric.settings import Settings
-from odfabric.usecases.index_state import IndexWork, bring_forward, enqueue_index, run_index
-from odfabric.usecases.inspect_index import IndexReport, VerifiedIndex, inspect_index, verify_index
-from odfabric.usecases.job_run import LeasedRun
-from odfabric.usecases.repository import Repository
+from odfabric.usecases.chain.repository import Repository
+from odfabric.usecases.jobs.job_run import LeasedRun
+from odfabric.usecases.state.index_state import IndexWork, bring_forward, enqueue_index, run_index
+from odfabric.usecases.state.inspect_index import IndexReport, VerifiedIndex, inspect_index, verify_index
 from odfabric.wiring.database_place import is_workspace
 from odfabric.wiring.identity import own_part
 from odfabric.wiring.stores import bucket_and_prefix, database_server, s3_keys

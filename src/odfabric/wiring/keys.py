@@ -22,10 +22,10 @@ from odfabric.adapters.sql.upgrade import check_upgraded
 from odfabric.adapters.system.clock import SystemEntropy
 from odfabric.adapters.unreliable.crash_points import CrashPoints
 from odfabric.errors import Determinate
-from odfabric.ports.commit_intents import CommitIntents
-from odfabric.ports.sealing import KeyRotation, SealedStore, Sealing
+from odfabric.ports.datasets.commit_intents import CommitIntents
+from odfabric.ports.node.sealing import KeyRotation, SealedStore, Sealing
 from odfabric.settings import Settings
-from odfabric.usecases.rotate_key import Listener, RotatedKey, has_plain, rotate_key, seal_plain
+from odfabric.usecases.maintenance.rotate_key import Listener, RotatedKey, has_plain, rotate_key, seal_plain
 from odfabric.wiring.database_place import database_place
 from odfabric.wiring.identity import KEY_FILE
 from odfabric.wiring.node_ports import NodePorts

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
-from odfabric.adapters.sql.catalog import SqlCatalog
-from odfabric.adapters.sql.chains import SqlChains
 from odfabric.adapters.sql.database import Database
+from odfabric.adapters.sql.datasets.catalog import SqlCatalog
+from odfabric.adapters.sql.datasets.chains import SqlChains
 from odfabric.adapters.sql.upgrade import check_upgraded, upgrade
 from odfabric.errors import NotFound
 from odfabric.model.commit import CatalogEntry, Head
 from odfabric.model.identity import DatasetId
-from odfabric.ports.catalog import Catalog
+from odfabric.ports.datasets.catalog import Catalog
 from odfabric.settings import Settings
 from odfabric.wiring.database_place import database_place
 

@@ -25,15 +25,15 @@ from prometheus_client.registry import Collector
 from odfabric import __version__
 from odfabric.errors import OdfError
 from odfabric.model.engine import EngineInfo
-from odfabric.model.flow import Flow
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
-from odfabric.model.job import JobStatus
-from odfabric.model.subscription import SubscriptionState
-from odfabric.ports.clock import Clock
-from odfabric.ports.duties import Duties
-from odfabric.ports.flows import Flows
-from odfabric.ports.jobs import Jobs
-from odfabric.ports.subscriptions import Subscriptions
+from odfabric.model.jobs.flow import Flow
+from odfabric.model.jobs.job import JobStatus
+from odfabric.model.subscriptions.subscription import SubscriptionState
+from odfabric.ports.jobs.duties import Duties
+from odfabric.ports.jobs.flows import Flows
+from odfabric.ports.jobs.jobs import Jobs
+from odfabric.ports.node.clock import Clock
+from odfabric.ports.subscriptions.subscriptions import Subscriptions
 from odfabric.wiring.overview import Disk
 
 _ENGINE_UP = "1 if the engine answers, 0 if it should and does not"

@@ -12,50 +12,50 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 
-from odfabric.domain.access import LOCAL_ACCOUNT, AccessPolicy, Subject
 from odfabric.domain.chain.walk import ChainLink
-from odfabric.domain.dataset_search import EVERYTHING, Narrowing
+from odfabric.domain.people.access import LOCAL_ACCOUNT, AccessPolicy, Subject
+from odfabric.domain.people.dataset_search import EVERYTHING, Narrowing
 from odfabric.errors import NotFound, OdfError
-from odfabric.formats.yaml_documents import TextLimits
-from odfabric.model.account import Visibility
+from odfabric.formats.manifests.yaml_documents import TextLimits
 from odfabric.model.commit import CatalogEntry, Head
 from odfabric.model.engine import EngineInfo, EngineProgress
 from odfabric.model.identity import DatasetAlias, DatasetRef
-from odfabric.model.job import Job, JobKind, Lane
+from odfabric.model.jobs.job import Job, JobKind, Lane
 from odfabric.model.manifest import DatasetSnapshot
 from odfabric.model.multihash import Multihash
-from odfabric.model.subscription import Delivery, Subscription
-from odfabric.ports.object_store import ObjectStore
-from odfabric.ports.signals import Topic
+from odfabric.model.people.account import Visibility
+from odfabric.model.subscriptions.subscription import Delivery, Subscription
+from odfabric.ports.datasets.object_store import ObjectStore
+from odfabric.ports.subscriptions.signals import Topic
 from odfabric.settings import Settings
 from odfabric.telemetry import span, working_on
-from odfabric.usecases.access import Access
-from odfabric.usecases.account_quotas import measure_usage
-from odfabric.usecases.collect_objects import CollectedPortion, Collection, CollectPorts, collect_objects
-from odfabric.usecases.commit import Commits
-from odfabric.usecases.commit_result import CommitResult
-from odfabric.usecases.create_dataset import create_dataset, delete_dataset
-from odfabric.usecases.expected_columns import ExpectedColumns
-from odfabric.usecases.job_actor import trace_of_job
-from odfabric.usecases.job_events import job_events
-from odfabric.usecases.job_run import LeasedRun
-from odfabric.usecases.jobs_of_subject import cancellable_job, seen_job
-from odfabric.usecases.pull_dataset import PullRequest, enqueue_pull
-from odfabric.usecases.push_data import PushData, PushQueueLimits, accept_push
-from odfabric.usecases.query_data import QueryAnswer, QueryData, QueryLimits, query_data
-from odfabric.usecases.query_document import QueryForm, query_document
-from odfabric.usecases.read_chain import read_log, read_metadata
-from odfabric.usecases.read_state import ReadState, StatePorts, read_state
-from odfabric.usecases.read_tail import ReadTail, read_tail
-from odfabric.usecases.rebuild import Listener, RebuildPorts, RebuiltDataset, rebuild
-from odfabric.usecases.relay_outbox import relay_outbox
-from odfabric.usecases.repository import Repository
-from odfabric.usecases.run_job import RetryRule, run_job
-from odfabric.usecases.run_push import committed_push
-from odfabric.usecases.serve_objects import ReferredObjects, ServedObject, serve_head, serve_object
-from odfabric.usecases.staging import collect_staged
-from odfabric.usecases.subscribe import NewSubscription
-from odfabric.usecases.verify_dataset import VerifyOptions, enqueue_verify
+from odfabric.usecases.chain.commit import Commits
+from odfabric.usecases.chain.read_chain import read_log, read_metadata
+from odfabric.usecases.chain.repository import Repository
+from odfabric.usecases.datasets.create_dataset import create_dataset, delete_dataset
+from odfabric.usecases.events.job_events import job_events
+from odfabric.usecases.events.relay_outbox import relay_outbox
+from odfabric.usecases.ingestion.commit_result import CommitResult
+from odfabric.usecases.ingestion.push_data import PushData, PushQueueLimits, accept_push
+from odfabric.usecases.ingestion.run_push import committed_push
+from odfabric.usecases.ingestion.staging import collect_staged
+from odfabric.usecases.jobs.job_actor import trace_of_job
+from odfabric.usecases.jobs.job_run import LeasedRun
+from odfabric.usecases.jobs.jobs_of_subject import cancellable_job, seen_job
+from odfabric.usecases.jobs.run_job import RetryRule, run_job
+from odfabric.usecases.maintenance.collect_objects import CollectedPortion, Collection, CollectPorts, collect_objects
+from odfabric.usecases.maintenance.rebuild import Listener, RebuildPorts, RebuiltDataset, rebuild
+from odfabric.usecases.queries.query_data import QueryAnswer, QueryData, QueryLimits, query_data
+from odfabric.usecases.queries.query_document import QueryForm, query_document
+from odfabric.usecases.reading.read_tail import ReadTail, read_tail
+from odfabric.usecases.rights.access import Access
+from odfabric.usecases.rights.account_quotas import measure_usage
+from odfabric.usecases.state.read_state import ReadState, StatePorts, read_state
+from odfabric.usecases.subscriptions.subscribe import NewSubscription
+from odfabric.usecases.transfer.pull_dataset import PullRequest, enqueue_pull
+from odfabric.usecases.transfer.serve_objects import ReferredObjects, ServedObject, serve_head, serve_object
+from odfabric.usecases.transform.expected_columns import ExpectedColumns
+from odfabric.usecases.verification.verify_dataset import VerifyOptions, enqueue_verify
 from odfabric.wiring.audit import AuditVerbs
 from odfabric.wiring.browsing import BrowseVerbs
 from odfabric.wiring.cursors import cursor_verbs

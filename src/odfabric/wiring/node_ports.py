@@ -4,38 +4,38 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from odfabric.adapters.memory.signals import MemorySignals
+from odfabric.adapters.memory.subscriptions.signals import MemorySignals
 from odfabric.adapters.unreliable.interception import Interceptor
-from odfabric.ports.accounts import Accounts, Relations
-from odfabric.ports.audit import AuditLog
-from odfabric.ports.catalog import Catalog
-from odfabric.ports.chain_writer import ChainWriter
-from odfabric.ports.clock import Clock, Entropy
-from odfabric.ports.credentials import DeviceAuthorisations, Invitations, Tokens
-from odfabric.ports.cursors import Cursors
-from odfabric.ports.dataset_keys import DatasetKeys
-from odfabric.ports.duties import Duties
-from odfabric.ports.egress import RemoteDatasets, WebhookSender
+from odfabric.ports.datasets.catalog import Catalog
+from odfabric.ports.datasets.chain_writer import ChainWriter
+from odfabric.ports.datasets.dataset_keys import DatasetKeys
+from odfabric.ports.datasets.exchange import Exchange
+from odfabric.ports.datasets.object_store import ObjectStore
+from odfabric.ports.datasets.removed_datasets import RemovedDatasets
+from odfabric.ports.datasets.search_documents import SearchDocuments
+from odfabric.ports.datasets.state_index import StateIndex
 from odfabric.ports.engine import Engine
-from odfabric.ports.exchange import Exchange
-from odfabric.ports.flows import Flows
-from odfabric.ports.identity_provider import IdentityProviders
-from odfabric.ports.jobs import Jobs
-from odfabric.ports.object_store import ObjectStore
-from odfabric.ports.outbox import Outbox
-from odfabric.ports.passwords import Passwords
-from odfabric.ports.rate_limits import RateLimits
-from odfabric.ports.removed_datasets import RemovedDatasets
-from odfabric.ports.roles import Roles
-from odfabric.ports.saved_queries import SavedQueries
-from odfabric.ports.search_documents import SearchDocuments
-from odfabric.ports.signals import Signals
-from odfabric.ports.signing_keys import SigningKeys
-from odfabric.ports.state_index import StateIndex
-from odfabric.ports.subscriptions import Deliveries, Subscriptions
-from odfabric.ports.usage import Usage
-from odfabric.ports.variables import Variables
-from odfabric.usecases.poll_source import PollingPorts
+from odfabric.ports.jobs.duties import Duties
+from odfabric.ports.jobs.flows import Flows
+from odfabric.ports.jobs.jobs import Jobs
+from odfabric.ports.node.clock import Clock, Entropy
+from odfabric.ports.node.signing_keys import SigningKeys
+from odfabric.ports.people.accounts import Accounts, Relations
+from odfabric.ports.people.audit import AuditLog
+from odfabric.ports.people.credentials import DeviceAuthorisations, Invitations, Tokens
+from odfabric.ports.people.identity_provider import IdentityProviders
+from odfabric.ports.people.passwords import Passwords
+from odfabric.ports.people.rate_limits import RateLimits
+from odfabric.ports.people.roles import Roles
+from odfabric.ports.people.saved_queries import SavedQueries
+from odfabric.ports.people.usage import Usage
+from odfabric.ports.sources.egress import RemoteDatasets, WebhookSender
+from odfabric.ports.sources.variables import Variables
+from odfabric.ports.subscriptions.cursors import Cursors
+from odfabric.ports.subscriptions.outbox import Outbox
+from odfabric.ports.subscriptions.signals import Signals
+from odfabric.ports.subscriptions.subscriptions import Deliveries, Subscriptions
+from odfabric.usecases.polling.poll_source import PollingPorts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

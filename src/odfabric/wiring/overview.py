@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.flow import Flow
 from odfabric.model.instant import Instant
-from odfabric.model.job import JobStatus
+from odfabric.model.jobs.flow import Flow
+from odfabric.model.jobs.job import JobStatus
 from odfabric.settings import Settings
 from odfabric.wiring.node_ports import NodePorts
 

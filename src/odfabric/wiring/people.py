@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from odfabric.settings import Settings
-from odfabric.usecases.access import Access
-from odfabric.usecases.account_quotas import AccountDefaults, AccountQuotas
 from odfabric.usecases.people.ports import PeopleLimits, PeoplePorts
+from odfabric.usecases.rights.access import Access
+from odfabric.usecases.rights.account_quotas import AccountDefaults, AccountQuotas
 from odfabric.wiring.node_ports import NodePorts
 from odfabric.wiring.sign_in import password_rules
 

@@ -14,13 +14,13 @@ from odfabric.adapters.local_fs.poll_folder import PollFolder
 from odfabric.adapters.local_fs.savepoints import FolderSavepoints
 from odfabric.adapters.mqtt.messages import MqttLimits, PahoMessageSource
 from odfabric.adapters.programs.confined import ConfinedPrograms, ProgramLimits, program_names
-from odfabric.domain.runnable_sources import PermittedSources
-from odfabric.ports.egress import HttpSource
-from odfabric.ports.savepoints import Savepoints
+from odfabric.domain.sources.runnable_sources import PermittedSources
+from odfabric.ports.sources.egress import HttpSource
+from odfabric.ports.sources.savepoints import Savepoints
 from odfabric.settings import Settings
-from odfabric.usecases.access import Access
-from odfabric.usecases.dataset_variables import VariableVerbs
-from odfabric.usecases.poll_source import PollingPorts
+from odfabric.usecases.datasets.dataset_variables import VariableVerbs
+from odfabric.usecases.polling.poll_source import PollingPorts
+from odfabric.usecases.rights.access import Access
 from odfabric.wiring.node_ports import NodePorts
 from odfabric.wiring.url_sources import SourcesByScheme
 

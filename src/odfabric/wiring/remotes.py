@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from odfabric.errors import InvalidRequest, Place
-from odfabric.ports.egress import RemoteDataset, RemoteDatasets
+from odfabric.ports.sources.egress import RemoteDataset, RemoteDatasets
 
 
 class RemotesByScheme:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from odfabric.domain.access import Subject
+from odfabric.domain.people.access import Subject
 from odfabric.model.commit import CatalogEntry
-from odfabric.ports.signals import Topic
-from odfabric.usecases.rename_dataset import rename_dataset
+from odfabric.ports.subscriptions.signals import Topic
+from odfabric.usecases.datasets.rename_dataset import rename_dataset
 from odfabric.wiring.node import Node
 
 
 def rename(node: Node, entry: CatalogEntry, name: str, *, by: Subject | None = None) -> CatalogEntry:
-    """Give a dataset another name in its account; see `usecases.rename_dataset`."""
+    """Give a dataset another name in its account; see `usecases.datasets.rename_dataset`."""
     renamed = rename_dataset(
         entry,
         name,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from odfabric.domain.access import Subject
+from odfabric.domain.people.access import Subject
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.job import Job
-from odfabric.usecases.commit_result import CommitResult
-from odfabric.usecases.push_data import PushData
-from odfabric.usecases.resumable_uploads import (
+from odfabric.model.jobs.job import Job
+from odfabric.usecases.ingestion.commit_result import CommitResult
+from odfabric.usecases.ingestion.push_data import PushData
+from odfabric.usecases.ingestion.resumable_uploads import (
     ResumablePorts,
     ResumableUpload,
     append_chunk,

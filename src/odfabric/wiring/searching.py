@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from odfabric.model.identity import DatasetId
-from odfabric.ports.search_documents import SearchDocuments
-from odfabric.usecases.repository import Repository
-from odfabric.usecases.search_documents import catch_up, follow_dataset
+from odfabric.ports.datasets.search_documents import SearchDocuments
+from odfabric.usecases.chain.repository import Repository
+from odfabric.usecases.datasets.search_documents import catch_up, follow_dataset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

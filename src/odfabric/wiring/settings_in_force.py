@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from pydantic import SecretStr
 
-from odfabric.formats.settings_table import unit_of
+from odfabric.formats.operations.settings_table import unit_of
 from odfabric.settings import Settings
 
 # From the first `//` to the last `@`, because a password may hold anything but is never behind it.

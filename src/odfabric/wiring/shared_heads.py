@@ -8,7 +8,7 @@ from dataclasses import replace
 from odfabric.adapters.object_heads.catalog import ObjectHeadCatalog
 from odfabric.adapters.object_heads.chains import ObjectHeadChains
 from odfabric.adapters.object_heads.follower import HeadFollower
-from odfabric.ports.commit_intents import CommitIntents
+from odfabric.ports.datasets.commit_intents import CommitIntents
 from odfabric.settings import Settings
 from odfabric.wiring.identity import own_part
 from odfabric.wiring.node_ports import NodePorts

@@ -8,10 +8,10 @@ from odfabric.adapters.argon2.passwords import Argon2Passwords
 from odfabric.adapters.http.egress import EgressLimits
 from odfabric.adapters.http.oidc import OidcIdentityProviders
 from odfabric.adapters.http.oidc_client import OidcLimits, OidcProvider
-from odfabric.adapters.memory.rate_limits import MemoryRateLimits
-from odfabric.domain.passwords import PasswordRules
-from odfabric.ports.clock import Clock, Entropy
-from odfabric.ports.rate_limits import RateLimits
+from odfabric.adapters.memory.people.rate_limits import MemoryRateLimits
+from odfabric.domain.people.passwords import PasswordRules
+from odfabric.ports.node.clock import Clock, Entropy
+from odfabric.ports.people.rate_limits import RateLimits
 from odfabric.settings import Settings
 
 

@@ -19,7 +19,7 @@ from odfabric.adapters.local_fs.folder_locks import FolderLocks
 from odfabric.adapters.local_fs.object_store import FolderObjectStore
 from odfabric.adapters.sql.database import Database
 from odfabric.adapters.sql.locks import SqlLocks
-from odfabric.ports.object_store import ObjectStore
+from odfabric.ports.datasets.object_store import ObjectStore
 from odfabric.settings import Settings
 from odfabric.wiring.database_place import database_place
 

@@ -9,11 +9,11 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from odfabric.domain.access import Subject
-from odfabric.domain.delivery_shares import UnderWay, under_way
+from odfabric.domain.people.access import Subject
+from odfabric.domain.subscriptions.delivery_shares import UnderWay, under_way
 from odfabric.errors import LimitExceeded
-from odfabric.model.event import EventType
-from odfabric.model.subscription import (
+from odfabric.model.subscriptions.event import EventType
+from odfabric.model.subscriptions.subscription import (
     ALL_MOVES,
     NOTHING_AVOIDED,
     Avoided,
@@ -23,20 +23,20 @@ from odfabric.model.subscription import (
     Subscription,
     SubscriptionFormat,
 )
-from odfabric.ports.signals import Topic
+from odfabric.ports.subscriptions.signals import Topic
 from odfabric.settings import Settings
 from odfabric.telemetry import present_trace
-from odfabric.usecases.access import Access
-from odfabric.usecases.change_subscription import OwnSubscription, Replay
-from odfabric.usecases.deliver import DELIVERY_LEASE_MS, DeliveryPorts, DeliveryRules, deliver
-from odfabric.usecases.filter_moves import MoveFilter
-from odfabric.usecases.head_move import HeadMoves
-from odfabric.usecases.move_rows import PORTIONS_MIN, MoveRows
-from odfabric.usecases.node_signature import NodeSignature
-from odfabric.usecases.repository import Repository
-from odfabric.usecases.subscribe import NewSubscription, seen_subscriptions, subscribe, unsubscribe
-from odfabric.usecases.subscription_scope import Scope, may_receive
-from odfabric.usecases.unchanged_columns import UnchangedColumns
+from odfabric.usecases.chain.head_move import HeadMoves
+from odfabric.usecases.chain.repository import Repository
+from odfabric.usecases.events.filter_moves import MoveFilter
+from odfabric.usecases.events.unchanged_columns import UnchangedColumns
+from odfabric.usecases.reading.move_rows import PORTIONS_MIN, MoveRows
+from odfabric.usecases.rights.access import Access
+from odfabric.usecases.subscriptions.change_subscription import OwnSubscription, Replay
+from odfabric.usecases.subscriptions.deliver import DELIVERY_LEASE_MS, DeliveryPorts, DeliveryRules, deliver
+from odfabric.usecases.subscriptions.node_signature import NodeSignature
+from odfabric.usecases.subscriptions.subscribe import NewSubscription, seen_subscriptions, subscribe, unsubscribe
+from odfabric.usecases.subscriptions.subscription_scope import Scope, may_receive
 from odfabric.wiring.cursors import change_reader
 from odfabric.wiring.node_ports import NodePorts
 

@@ -16,14 +16,14 @@ from urllib.parse import unquote, urlsplit
 from pydantic import BaseModel, SecretStr
 
 from odfabric.adapters.sql.database import Database
-from odfabric.adapters.sql.duties import SqlDuties
-from odfabric.adapters.sql.flows import SqlFlows
-from odfabric.adapters.sql.jobs import SqlJobs
+from odfabric.adapters.sql.jobs.duties import SqlDuties
+from odfabric.adapters.sql.jobs.flows import SqlFlows
+from odfabric.adapters.sql.jobs.jobs import SqlJobs
 from odfabric.adapters.sql.probe import SqlProbe
 from odfabric.adapters.system.bounded import ThreadBounded
 from odfabric.adapters.system.clock import SystemClock
-from odfabric.domain.redaction import Redaction
-from odfabric.formats.sealed_form import KEY_BYTES
+from odfabric.domain.people.redaction import Redaction
+from odfabric.formats.secrets.sealed_form import KEY_BYTES
 from odfabric.settings import Settings
 from odfabric.usecases.doctor.support_bundle import Part, gather, job_value, run_value
 from odfabric.wiring.doctor import findings_of, on_database, versions

@@ -28,9 +28,9 @@ from odfabric.model.engine import (
     ValidateResult,
 )
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
-from odfabric.model.job import Job
-from odfabric.model.span import SpanKind
-from odfabric.model.subscription import Delivery
+from odfabric.model.jobs.job import Job
+from odfabric.model.node.span import SpanKind
+from odfabric.model.subscriptions.subscription import Delivery
 from odfabric.ports.engine import Engine, ProgressListener
 from odfabric.telemetry import span
 

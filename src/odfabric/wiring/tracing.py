@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from odfabric import __version__
-from odfabric.formats.trace_context import SPAN_BYTES, trace_of
-from odfabric.model.span import SpanKind
-from odfabric.model.subscription import Delivery
+from odfabric.formats.operations.trace_context import SPAN_BYTES, trace_of
+from odfabric.model.node.span import SpanKind
+from odfabric.model.subscriptions.subscription import Delivery
 from odfabric.settings import Settings
 from odfabric.telemetry import finish_span, is_recorded, record_spans, working_on
 

@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from odfabric.domain.access import Action, Subject
+from odfabric.domain.people.access import Action, Subject
 from odfabric.errors import NotFound
-from odfabric.model.account import Visibility
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.file_shape import FileShape
-from odfabric.model.job import Job
+from odfabric.model.jobs.job import Job
 from odfabric.model.manifest import DatasetSnapshot
-from odfabric.ports.signals import Topic
-from odfabric.usecases.create_dataset import free_alias
-from odfabric.usecases.pull_dataset import PullRequest
-from odfabric.usecases.push_data import PushData
-from odfabric.usecases.staging import StagedBody
-from odfabric.usecases.try_push import Trial, enqueue_try, planned_state
-from odfabric.usecases.uploads import (
+from odfabric.model.people.account import Visibility
+from odfabric.ports.subscriptions.signals import Topic
+from odfabric.usecases.datasets.create_dataset import free_alias
+from odfabric.usecases.ingestion.push_data import PushData
+from odfabric.usecases.ingestion.staging import StagedBody
+from odfabric.usecases.ingestion.try_push import Trial, enqueue_try, planned_state
+from odfabric.usecases.ingestion.uploads import (
     Upload,
     UploadPorts,
     discard_upload,
@@ -30,6 +29,7 @@ from odfabric.usecases.uploads import (
     upload_file,
     upload_url,
 )
+from odfabric.usecases.transfer.pull_dataset import PullRequest
 from odfabric.wiring.node import Node
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from odfabric.errors import InvalidRequest, Place
-from odfabric.ports.egress import FetchedFile, HttpSource
+from odfabric.ports.sources.egress import FetchedFile, HttpSource
 
 
 class SourcesByScheme:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import dataclass
 
-from odfabric.domain.access import Subject
+from odfabric.domain.people.access import Subject
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.multihash import Multihash
-from odfabric.usecases.verify_block import BlockCheck, LastVerification, last_verification, verify_block
+from odfabric.usecases.verification.verify_block import BlockCheck, LastVerification, last_verification, verify_block
 from odfabric.wiring.node import Node
 
 

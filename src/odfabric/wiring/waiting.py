@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from odfabric.model.job import Job, JobStatus
-from odfabric.ports.jobs import Jobs
+from odfabric.model.jobs.job import Job, JobStatus
+from odfabric.ports.jobs.jobs import Jobs
 
 LOOK_EVERY_S = 0.05
 """Pause between looks at a job that another process does."""

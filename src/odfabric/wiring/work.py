@@ -1,7 +1,7 @@
 """What jobs do, bound to the ports of a node.
 
 Owns the table of kinds of jobs and the check that whoever asked for a job still has the right to it when it is done. Not here: leases and
-retries (`usecases.run_job`).
+retries (`usecases.jobs.run_job`).
 """
 
 from __future__ import annotations
@@ -10,31 +10,31 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from odfabric.domain.access import Action, Subject
-from odfabric.domain.intake_limits import IntakeLimits
-from odfabric.formats.did import parse_dataset_id
-from odfabric.formats.file_rows import RowLimits
+from odfabric.domain.ingestion.intake_limits import IntakeLimits
+from odfabric.domain.people.access import Action, Subject
+from odfabric.formats.files.file_rows import RowLimits
+from odfabric.formats.identifiers.did import parse_dataset_id
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.job import Job, JobKind
+from odfabric.model.jobs.job import Job, JobKind
 from odfabric.settings import Settings
-from odfabric.usecases.access import Access
-from odfabric.usecases.account_quotas import AccountQuotas
-from odfabric.usecases.commit import Commits
-from odfabric.usecases.commit_result import CommitResult
-from odfabric.usecases.dataset_variables import VariableVerbs
-from odfabric.usecases.ingest import IngestPorts
-from odfabric.usecases.job_actor import asker_of
-from odfabric.usecases.job_run import JobRun, LeasedRun
-from odfabric.usecases.judge_file import FilePorts, run_judge
-from odfabric.usecases.poll_source import Polled, PollPorts, PollWishes, poll_source
-from odfabric.usecases.pull_dataset import PullRequest, PullRights, PullVerbs, run_pull
-from odfabric.usecases.pull_remote import pull_remote
-from odfabric.usecases.quarantine import Quarantine
-from odfabric.usecases.repository import Repository
-from odfabric.usecases.run_push import PushGroupLimits, PushPorts, run_push
-from odfabric.usecases.run_transform import TransformPorts, run_transform
-from odfabric.usecases.try_push import TryPorts, run_try
-from odfabric.usecases.verify_dataset import run_verify
+from odfabric.usecases.chain.commit import Commits
+from odfabric.usecases.chain.repository import Repository
+from odfabric.usecases.datasets.dataset_variables import VariableVerbs
+from odfabric.usecases.ingestion.commit_result import CommitResult
+from odfabric.usecases.ingestion.ingest import IngestPorts
+from odfabric.usecases.ingestion.judge_file import FilePorts, run_judge
+from odfabric.usecases.ingestion.quarantine import Quarantine
+from odfabric.usecases.ingestion.run_push import PushGroupLimits, PushPorts, run_push
+from odfabric.usecases.ingestion.try_push import TryPorts, run_try
+from odfabric.usecases.jobs.job_actor import asker_of
+from odfabric.usecases.jobs.job_run import JobRun, LeasedRun
+from odfabric.usecases.polling.poll_source import Polled, PollPorts, PollWishes, poll_source
+from odfabric.usecases.rights.access import Access
+from odfabric.usecases.rights.account_quotas import AccountQuotas
+from odfabric.usecases.transfer.pull_dataset import PullRequest, PullRights, PullVerbs, run_pull
+from odfabric.usecases.transfer.pull_remote import pull_remote
+from odfabric.usecases.transform.run_transform import TransformPorts, run_transform
+from odfabric.usecases.verification.verify_dataset import run_verify
 from odfabric.wiring.engines import transaction_limits
 from odfabric.wiring.indexes import IndexVerbs
 from odfabric.wiring.node_ports import NodePorts

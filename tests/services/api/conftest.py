@@ -8,7 +8,7 @@ from contextlib import closing
 import httpx
 import pytest
 
-from odfabric.cli.node_client import NodeBackend
+from odfabric.cli.backends.node_client import NodeBackend
 from odfabric.testing.memory_node import MemoryNode
 from tests.services.api.documented import check_documented
 from tests.services.api.serving import Served, serving, working

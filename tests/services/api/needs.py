@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 from urllib.parse import quote, urlencode
 
-from odfabric.domain.access import AccessPolicy, Action, Subject, Verdict, owner_of
-from odfabric.model.account import EVERYONE
-from odfabric.model.credential import Scope
+from odfabric.domain.people.access import AccessPolicy, Action, Subject, Verdict, owner_of
 from odfabric.model.identity import Name
+from odfabric.model.people.account import EVERYONE
+from odfabric.model.people.credential import Scope
 from odfabric_api.auth import RequiresDataset, RequiresDatasetById, RequiresNode, RequiresPullable
 from tests.services.api.people import Scene
 

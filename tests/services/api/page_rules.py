@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
-from odfabric.domain.access import Action
+from odfabric.domain.people.access import Action
 from tests.services.api.needs import (
     ADMIN,
     ANY_HASH,

@@ -11,9 +11,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from odfabric.domain.access import LOCAL_ACCOUNT, STRANGER, Subject
-from odfabric.formats.access_token import make
-from odfabric.model.account import (
+from odfabric.domain.people.access import LOCAL_ACCOUNT, STRANGER, Subject
+from odfabric.formats.secrets.access_token import make
+from odfabric.model.commit import CatalogEntry
+from odfabric.model.identity import DatasetId, Name
+from odfabric.model.instant import Instant
+from odfabric.model.people.account import (
     EVERYONE,
     Account,
     AccountKind,
@@ -23,11 +26,8 @@ from odfabric.model.account import (
     Membership,
     OrganisationRole,
 )
-from odfabric.model.audit import THE_NODE, AuditKind
-from odfabric.model.commit import CatalogEntry
-from odfabric.model.credential import ALL_SCOPES, AccessToken, Scope, TokenKind
-from odfabric.model.identity import DatasetId, Name
-from odfabric.model.instant import Instant
+from odfabric.model.people.audit import THE_NODE, AuditKind
+from odfabric.model.people.credential import ALL_SCOPES, AccessToken, Scope, TokenKind
 from odfabric.testing.memory_node import MemoryNode
 from odfabric.usecases.people.accounts import create_account
 from odfabric.usecases.people.flush_audit import audit_dataset

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from odfabric.domain.access import Action
+from odfabric.domain.people.access import Action
 from tests.services.api.needs import (
     ADMIN,
     ANY_HASH,

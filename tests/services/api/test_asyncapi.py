@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 from jsonschema import Draft202012Validator
 
-from odfabric.formats.event_catalogue import CATALOGUE, control_schemas
+from odfabric.formats.webhooks.event_catalogue import CATALOGUE, control_schemas
 from odfabric_api.asyncapi import document_text, main
 
 COMMITTED = Path(__file__).resolve().parents[3] / "docs/asyncapi.json"

@@ -9,9 +9,9 @@ import pytest
 
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.identity import DatasetAlias, Name
-from odfabric.model.subscription import WebhookResponse
+from odfabric.model.subscriptions.subscription import WebhookResponse
 from odfabric.testing.memory_node import MemoryNode
-from odfabric.usecases.push_data import PushData
+from odfabric.usecases.ingestion.push_data import PushData
 from tests.services.api.serving import TOKEN, serving
 from tests.support.people_contract import Command
 from tests.usecases.manifests import DERIVED, POLLED, ROOT

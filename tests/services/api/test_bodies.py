@@ -15,7 +15,7 @@ from socket import socket
 import pytest
 
 from odfabric.adapters.local_fs.object_store import FolderObjectStore
-from odfabric.model.job import JobStatus
+from odfabric.model.jobs.job import JobStatus
 from odfabric.settings import Settings
 from odfabric.testing.memory_node import MemoryNode
 from odfabric.wiring import Node

@@ -11,11 +11,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from odfabric.model.account import DatasetRole
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.job import JobStatus
+from odfabric.model.jobs.job import JobStatus
+from odfabric.model.people.account import DatasetRole
 from odfabric.testing.memory_node import MemoryNode
-from odfabric.usecases.push_data import PushData
+from odfabric.usecases.ingestion.push_data import PushData
 from tests.services.api.people import People
 from tests.services.api.serving import serving
 from tests.support.waiting import wait_until

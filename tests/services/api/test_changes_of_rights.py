@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from odfabric.domain.names import RESERVED_ACCOUNT_NAMES
-from odfabric.model.account import DatasetRole, OrganisationRole
+from odfabric.domain.people.names import RESERVED_ACCOUNT_NAMES
+from odfabric.model.people.account import DatasetRole, OrganisationRole
 from odfabric.usecases.people.accounts import set_admin, set_suspended
 from odfabric.usecases.people.organisations import set_member
 from odfabric.wiring import Node

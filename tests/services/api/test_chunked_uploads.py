@@ -10,9 +10,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from odfabric.cli.backend import PushFile
-from odfabric.cli.chunked_upload import is_large, push_in_chunks
-from odfabric.cli.node_client import NodeBackend
+from odfabric.cli.backends.backend import PushFile
+from odfabric.cli.backends.chunked_upload import is_large, push_in_chunks
+from odfabric.cli.backends.node_client import NodeBackend
 from odfabric.errors import Determinate, Indeterminate
 from odfabric.testing.memory_node import MemoryNode
 from tests.support.waiting import wait_until
@@ -139,7 +139,7 @@ def test_the_command_gives_up_when_nothing_gets_through(
                 raise httpx.WriteError("broken pipe")
             return self._inner.handle_request(request)
 
-    monkeypatch.setattr("odfabric.cli.chunked_upload.BREAKS_S_MAX", 0.2)
+    monkeypatch.setattr("odfabric.cli.backends.chunked_upload.BREAKS_S_MAX", 0.2)
     path = tmp_path / "rows.ndjson"
     path.write_bytes(ROWS)
     backend.show(dataset.rpartition("/")[2])

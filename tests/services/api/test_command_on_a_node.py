@@ -8,8 +8,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from odfabric.cli.backend import JobFailed, PushFile
-from odfabric.cli.node_client import NodeBackend
+from odfabric.cli.backends.backend import JobFailed, PushFile
+from odfabric.cli.backends.node_client import NodeBackend
 from odfabric.errors import Indeterminate
 from odfabric.testing.memory_node import MemoryNode
 from tests.usecases.manifests import DERIVED, ROOT

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from odfabric.model.credential import Scope
+from odfabric.model.people.credential import Scope
 from odfabric.wiring import Node
 from odfabric.wiring.node_ports import intercepted
 from odfabric_api.sessions import PLAIN_COOKIE, csrf_token

@@ -12,14 +12,14 @@ from prometheus_client.parser import text_string_to_metric_families
 from ruamel.yaml import YAML
 
 from odfabric.adapters.memory.engine import MemoryEngine
-from odfabric.formats.manifest_yaml import parse_snapshots
-from odfabric.formats.references import parse_dataset_alias
-from odfabric.model.duty import Duty
-from odfabric.model.flow import Every, FlowKind, FlowRule
-from odfabric.model.subscription import WebhookResponse
+from odfabric.formats.identifiers.references import parse_dataset_alias
+from odfabric.formats.manifests.manifest_yaml import parse_snapshots
+from odfabric.model.jobs.duty import Duty
+from odfabric.model.jobs.flow import Every, FlowKind, FlowRule
+from odfabric.model.subscriptions.subscription import WebhookResponse
 from odfabric.settings import Settings
 from odfabric.testing.memory_node import MemoryNode
-from odfabric.usecases.push_data import PushData
+from odfabric.usecases.ingestion.push_data import PushData
 from odfabric.wiring import Node, open_node, prepare_workspace
 from tests.services.api.serving import TOKEN, serving
 from tests.usecases.manifests import DERIVED, ROOT

@@ -10,7 +10,7 @@ import pytest
 
 from odfabric.model.identity import DatasetAlias, Name
 from odfabric.testing.memory_node import MemoryNode
-from odfabric.usecases.push_data import PushData
+from odfabric.usecases.ingestion.push_data import PushData
 from tests.services.api.serving import Served, serving
 from tests.usecases.manifests import DERIVED, POLLED, ROOT
 

@@ -16,14 +16,14 @@ import httpx
 import pytest
 from fastapi.routing import APIRoute
 
-from odfabric.formats.access_token import make
-from odfabric.formats.references import parse_dataset_alias
-from odfabric.model.account import DatasetRole
-from odfabric.model.credential import Scope, TokenKind
+from odfabric.formats.identifiers.references import parse_dataset_alias
+from odfabric.formats.secrets.access_token import make
 from odfabric.model.identity import DatasetAlias, DatasetId
-from odfabric.model.job import Job
-from odfabric.usecases.push_data import PushData
-from odfabric.usecases.verify_dataset import VerifyOptions
+from odfabric.model.jobs.job import Job
+from odfabric.model.people.account import DatasetRole
+from odfabric.model.people.credential import Scope, TokenKind
+from odfabric.usecases.ingestion.push_data import PushData
+from odfabric.usecases.verification.verify_dataset import VerifyOptions
 from odfabric.wiring import Node
 from odfabric.wiring.node_ports import intercepted
 from odfabric_api.page_route import PageRoute

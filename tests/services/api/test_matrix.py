@@ -1,6 +1,6 @@
 """Every actor at every route, on datasets of every owner and visibility: the answers are those of the pure policy.
 
-Expected is what `domain.access` says of the rule in `rules.RULES`; observed is a request to a served node. Refused requests change nothing.
+Expected is what `domain.people.access` says of the rule in `rules.RULES`; observed is a request to a served node. Refused requests change nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 
 from odfabric.adapters.unreliable.interception import Interceptor
-from odfabric.domain.access import AccessPolicy
+from odfabric.domain.people.access import AccessPolicy
 from odfabric.settings import Settings
 from odfabric.wiring import Node
 from odfabric.wiring.node_ports import intercepted

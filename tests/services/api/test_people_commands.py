@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from odfabric.cli.people_backends.credentials import Credentials, Login
+from odfabric.cli.backends.people.credentials import Credentials, Login
 from odfabric.testing.memory_node import MemoryNode
 from tests.services.api.serving import TOKEN, Served, serving, working
 from tests.support.browser import Browser

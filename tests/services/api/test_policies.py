@@ -10,7 +10,7 @@ import pytest
 from fastapi.routing import APIRoute
 from starlette.routing import Route
 
-from odfabric.domain.names import RESERVED_ACCOUNT_NAMES
+from odfabric.domain.people.names import RESERVED_ACCOUNT_NAMES
 from odfabric.errors import InvalidRequest
 from odfabric.testing.memory_node import MemoryNode
 from odfabric_api.app import ROUTERS

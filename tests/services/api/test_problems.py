@@ -20,7 +20,7 @@ from odfabric.errors import (
     Unauthenticated,
 )
 from odfabric.settings import Settings
-from odfabric.usecases.problem import PROBLEM_TYPE_PREFIX, problem_document, problem_lines, query_refusal
+from odfabric.usecases.jobs.problem import PROBLEM_TYPE_PREFIX, problem_document, problem_lines, query_refusal
 from odfabric_api.problems import (
     HTTP_STATUS,
     LIMIT_STATUS,

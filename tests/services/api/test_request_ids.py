@@ -13,13 +13,13 @@ import httpx
 import pytest
 
 from odfabric.errors import Determinate
-from odfabric.formats.references import parse_dataset_alias
-from odfabric.formats.trace_context import parse_traceparent
-from odfabric.model.subscription import WebhookResponse
+from odfabric.formats.identifiers.references import parse_dataset_alias
+from odfabric.formats.operations.trace_context import parse_traceparent
+from odfabric.model.subscriptions.subscription import WebhookResponse
 from odfabric.settings import Settings
 from odfabric.telemetry import ids_of, next_traceparent
 from odfabric.testing.memory_node import MemoryNode
-from odfabric.usecases.job_actor import trace_of_job
+from odfabric.usecases.jobs.job_actor import trace_of_job
 from odfabric.wiring import Node
 from tests.services.api.intercepting import Around
 from tests.services.api.serving import Served, serving

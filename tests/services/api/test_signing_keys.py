@@ -6,7 +6,7 @@ import base64
 
 import httpx
 
-from odfabric.formats.message_signature import thumbprint
+from odfabric.formats.webhooks.message_signature import thumbprint
 from odfabric.testing.memory_node import MemoryNode
 
 DIRECTORY = "/.well-known/http-message-signatures-directory"

@@ -11,9 +11,9 @@ import httpx
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from odfabric.formats.references import parse_dataset_alias
-from odfabric.formats.trace_context import parse_traceparent
-from odfabric.model.span import FinishedSpan, SpanKind
+from odfabric.formats.identifiers.references import parse_dataset_alias
+from odfabric.formats.operations.trace_context import parse_traceparent
+from odfabric.model.node.span import FinishedSpan, SpanKind
 from odfabric.settings import Settings
 from odfabric.telemetry import record_spans, span
 from odfabric.testing.memory_node import MemoryNode

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfabric.errors import InvalidRequest, LimitExceeded
-from odfabric_api.streamed_body import FIELD_BYTES_MAX, form_file
+from odfabric_api.bodies.streamed_body import FIELD_BYTES_MAX, form_file
 
 FIELDS = frozenset({"source", "media_type"})
 HEAD = b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\n'

@@ -10,11 +10,11 @@ import httpx
 import pytest
 
 from odfabric.model.identity import DatasetAlias, Name
-from odfabric.model.job import Job
-from odfabric.model.subscription import WebhookResponse
+from odfabric.model.jobs.job import Job
+from odfabric.model.subscriptions.subscription import WebhookResponse
 from odfabric.settings import Settings
 from odfabric.testing.memory_node import MemoryNode
-from odfabric.usecases.push_data import PushData
+from odfabric.usecases.ingestion.push_data import PushData
 from odfabric.wiring import Node
 from tests.services.api.serving import serving
 from tests.usecases.manifests import ROOT

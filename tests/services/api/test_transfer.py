@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import httpx
 import pytest
 
-from odfabric.model.job import Job
+from odfabric.model.jobs.job import Job
 from odfabric.testing.memory_node import MemoryNode
-from odfabric.usecases.push_data import PushData
+from odfabric.usecases.ingestion.push_data import PushData
 from tests.services.api.raw import exchanged, head
 from tests.services.api.serving import Served
 from tests.usecases.manifests import ROOT

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 import httpx
 import pytest
 
-from odfabric.model.account import DatasetRole, OrganisationRole
-from odfabric.model.audit import THE_NODE, AuditKind
-from odfabric.model.credential import TokenKind
-from odfabric.model.job import Job
-from odfabric.usecases.push_data import PushData
+from odfabric.model.jobs.job import Job
+from odfabric.model.people.account import DatasetRole, OrganisationRole
+from odfabric.model.people.audit import THE_NODE, AuditKind
+from odfabric.model.people.credential import TokenKind
+from odfabric.usecases.ingestion.push_data import PushData
 from odfabric.wiring import Node
 from odfabric.wiring.node_ports import intercepted
 from odfabric_api.auth import RECHECK_S

@@ -18,8 +18,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from odfabric.formats.logical_hash import logical_hash_of_parquet
-from odfabric.formats.physical_hash import physical_hash
+from odfabric.formats.identifiers.physical_hash import physical_hash
+from odfabric.formats.slices.logical_hash import logical_hash_of_parquet
 from odfabric.model.metadata import TemporalTable
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.exchange import ExchangeFolder

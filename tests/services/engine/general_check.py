@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 import duckdb
 import pyarrow as pa
 
-from odfabric.formats.logical_hash import logical_hash_of_parquet
+from odfabric.formats.slices.logical_hash import logical_hash_of_parquet
 from odfabric.model.instant import Instant
 from odfabric_engine_spark.incremental.classify import AggregateQuery
 from odfabric_engine_spark.incremental.judge import input_tables, judged_transform

@@ -19,7 +19,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from odfabric.formats.logical_hash import logical_hash_of_parquet
+from odfabric.formats.slices.logical_hash import logical_hash_of_parquet
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.exchange import ExchangeFolder
 from odfabric_engine_spark.spark_types import spark_schema

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from odfabric.formats.arrow_schema import arrow_to_data_schema
+from odfabric.formats.slices.arrow_schema import arrow_to_data_schema
 from odfabric.model.metadata import SqlQueryStep
 from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric_engine_spark.catalyst import Catalyst, Expression, Plan, analysed, children, items, simple_name

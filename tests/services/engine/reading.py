@@ -9,7 +9,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from odfabric.errors import OdfError
-from odfabric.formats.ddl_schema import ddl_to_schema
+from odfabric.formats.manifests.ddl_schema import ddl_to_schema
 from odfabric.model.data_schema import DataSchema
 from odfabric.model.source import ReadStep
 from odfabric_engine_spark.call import EngineCall

@@ -15,7 +15,7 @@ from odfabric.model.engine import TransformRequest, TransformResult, ValidateReq
 from odfabric.model.metadata import ExecuteTransform
 from odfabric.ports.engine import ProgressListener
 from odfabric.testing.memory_node import MemoryNode
-from odfabric.usecases.read_tail import ReadTail
+from odfabric.usecases.reading.read_tail import ReadTail
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.exchange import ExchangeFolder
 from odfabric_engine_spark.incremental.execute import execute_transform

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.types as types
 import pytest
 
-from odfabric.formats.arrow_schema import arrow_to_data_schema
+from odfabric.formats.slices.arrow_schema import arrow_to_data_schema
 from odfabric.model.engine import QueryInput, ValidateRequest
 from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric_engine_spark.incremental.judge import validate_query

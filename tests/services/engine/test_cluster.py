@@ -17,7 +17,7 @@ import pytest
 
 from odfabric.adapters.grpc_engine.engine import GrpcEngine
 from odfabric.errors import Determinate, InvalidData, LimitExceeded
-from odfabric.formats.logical_hash import logical_hash_of_parquet
+from odfabric.formats.slices.logical_hash import logical_hash_of_parquet
 from odfabric.model.engine import EngineProgress, QueryRequest
 from odfabric.model.source import MergeStrategyLedger, ReadStepCsv
 from odfabric_engine_spark.call import EngineCall

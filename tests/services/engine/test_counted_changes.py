@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from odfabric.formats.ddl_schema import ddl_to_schema
+from odfabric.formats.manifests.ddl_schema import ddl_to_schema
 from odfabric.model.engine import IngestResult, RowChanges, SliceFile, UndeclaredField
 from odfabric.model.metadata import SqlQueryStep, TransformSql
 from odfabric.model.source import (

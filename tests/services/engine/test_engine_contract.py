@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from odfabric.adapters.grpc_engine.contract_engine import ContractChannel, ContractEngine
 from odfabric.errors import Determinate, InvalidQuery
-from odfabric.formats.engine_contract import decode_message, encode_message
-from odfabric.formats.logical_hash import logical_hash_of_parquet
+from odfabric.formats.blocks.engine_contract import decode_message, encode_message
+from odfabric.formats.slices.logical_hash import logical_hash_of_parquet
 from odfabric.generated.engine_v1 import engine_pb2 as pb
 from odfabric.generated.engine_v1 import engine_pb2_grpc
 from odfabric.model import engine_contract as contract

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from odfabric.errors import IncompatibleSchema, InvalidRequest, LimitExceeded, OdfError
-from odfabric.formats.arrow_schema import arrow_to_data_schema
+from odfabric.formats.slices.arrow_schema import arrow_to_data_schema
 from odfabric.model.engine import EvolutionVerdict, MigrateRequest, QueryInput, SliceFile, ValidateRequest
 from odfabric.model.metadata import SqlQueryStep, TransformSql
 from odfabric.model.offsets import OffsetRange

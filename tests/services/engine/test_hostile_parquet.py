@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from odfabric.errors import InvalidData, LimitExceeded, OdfError
-from odfabric.formats.parquet_pages import Page, pages_of_chunk
+from odfabric.formats.parquet.parquet_pages import Page, pages_of_chunk
 from odfabric.model.source import ReadStepParquet
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.read.parquet_rows import open_strangers

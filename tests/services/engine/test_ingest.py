@@ -18,9 +18,9 @@ from odfabric.errors import (
     InvalidQuery,
     OdfError,
 )
-from odfabric.formats.arrow_schema import arrow_to_data_schema
-from odfabric.formats.logical_hash import logical_hash_of_parquet
-from odfabric.formats.slice_schema import TIMESTAMP_TYPE
+from odfabric.formats.slices.arrow_schema import arrow_to_data_schema
+from odfabric.formats.slices.logical_hash import logical_hash_of_parquet
+from odfabric.formats.slices.slice_schema import TIMESTAMP_TYPE
 from odfabric.model.data_schema import DataField, DataTypeOption, DataTypeString
 from odfabric.model.instant import Instant
 from odfabric.model.metadata import SqlQueryStep, TransformSql

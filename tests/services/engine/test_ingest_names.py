@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from odfabric.errors import InvalidData, LimitExceeded
-from odfabric.formats.arrow_schema import arrow_to_data_schema
-from odfabric.formats.slice_schema import new_slice_schema
+from odfabric.formats.slices.arrow_schema import arrow_to_data_schema
+from odfabric.formats.slices.slice_schema import new_slice_schema
 from odfabric.model.engine import RenamedColumn
 from odfabric.model.metadata import TransformSql
 from odfabric.model.source import ReadStep, ReadStepCsv, ReadStepNdJson, ReadStepParquet

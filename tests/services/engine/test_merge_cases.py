@@ -18,7 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from odfabric.errors import InvalidData, OdfError, Place
-from odfabric.formats.manifest_events import merge_strategy_from_value
+from odfabric.formats.manifests.manifest_events import merge_strategy_from_value
 from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.failures import spark_text

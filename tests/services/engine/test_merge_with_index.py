@@ -10,17 +10,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from odfabric.adapters.memory.clock import SettableClock
-from odfabric.adapters.memory.exchange import MemoryExchange
-from odfabric.adapters.memory.object_store import MemoryObjectStore
+from odfabric.adapters.memory.datasets.exchange import MemoryExchange
+from odfabric.adapters.memory.datasets.object_store import MemoryObjectStore
+from odfabric.adapters.memory.node.clock import SettableClock
 from odfabric.adapters.persist.index_tiers import IndexLimits
 from odfabric.adapters.persist.state_index import PersistStateIndex
+from odfabric.domain.chain.state_index import index_definition
 from odfabric.domain.chain.walk import read_state
-from odfabric.domain.state_index import index_definition
-from odfabric.formats.arrow_schema import data_schema_to_arrow
-from odfabric.formats.dataset_layout import data_key
-from odfabric.formats.physical_hash import physical_hash
-from odfabric.formats.state_rows import write_state_file
+from odfabric.formats.identifiers.dataset_layout import data_key
+from odfabric.formats.identifiers.physical_hash import physical_hash
+from odfabric.formats.slices.arrow_schema import data_schema_to_arrow
+from odfabric.formats.slices.state_rows import write_state_file
 from odfabric.model.data_schema import (
     DataField,
     DataSchema,

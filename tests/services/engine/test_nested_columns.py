@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from odfabric.errors import InvalidData
-from odfabric.formats.arrow_schema import arrow_to_data_schema
-from odfabric.formats.slice_schema import TIMESTAMP_TYPE
+from odfabric.formats.slices.arrow_schema import arrow_to_data_schema
+from odfabric.formats.slices.slice_schema import TIMESTAMP_TYPE
 from odfabric.model.source import (
     MergeStrategy,
     MergeStrategyAppend,

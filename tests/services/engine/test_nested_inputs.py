@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from odfabric.errors import IncompatibleSchema, InvalidData, InvalidQuery
-from odfabric.formats.arrow_schema import arrow_to_data_schema
+from odfabric.formats.slices.arrow_schema import arrow_to_data_schema
 from odfabric.model.source import (
     MergeStrategyChangelogStream,
     MergeStrategyUpsertStream,

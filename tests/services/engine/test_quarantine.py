@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from odfabric.errors import InvalidData, LimitExceeded
-from odfabric.formats.ddl_schema import ddl_to_schema
+from odfabric.formats.manifests.ddl_schema import ddl_to_schema
 from odfabric.model.data_schema import DataTypeOption
 from odfabric.model.engine import IngestResult
 from odfabric.model.intake import FieldContract

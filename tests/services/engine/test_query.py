@@ -14,10 +14,10 @@ import pytest
 from pyspark.errors import PySparkException
 
 from odfabric.errors import Determinate, InvalidData, InvalidQuery, LimitExceeded
-from odfabric.formats.arrow_schema import arrow_to_data_schema
+from odfabric.formats.slices.arrow_schema import arrow_to_data_schema
 from odfabric.model.engine import QueryInput, QueryRequest, QueryResult, SliceFile
 from odfabric.model.vocabulary import DatasetVocabulary
-from odfabric.usecases.row_query import profile_query
+from odfabric.usecases.queries.row_query import profile_query
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.failures import as_odf_error
 from odfabric_engine_spark.query.run import run_query

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from odfabric.errors import IncompatibleSchema, InvalidData, LimitExceeded
-from odfabric.formats.manifest_events import data_schema_from_value
+from odfabric.formats.manifests.manifest_events import data_schema_from_value
 from odfabric.model.data_schema import (
     DataField,
     DataSchema,

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from odfabric.errors import IncompatibleSchema, InvalidData, LimitExceeded
-from odfabric.formats.arrow_schema import arrow_to_data_schema
+from odfabric.formats.slices.arrow_schema import arrow_to_data_schema
 from odfabric.model.source import ReadStepParquet
 from odfabric_engine_spark.call import EngineCall
 from tests.services.engine.reading import ddl, read_rows, refusal, values

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from odfabric.formats.arrow_schema import arrow_to_data_schema
-from odfabric.formats.canonical_rows import row_bytes
+from odfabric.formats.slices.arrow_schema import arrow_to_data_schema
+from odfabric.formats.slices.canonical_rows import row_bytes
 from odfabric.model.metadata import SqlQueryStep
 from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric_engine_spark.call import EngineCall

@@ -28,7 +28,7 @@ from odfabric.errors import (
     OdfError,
     Unauthenticated,
 )
-from odfabric.formats.logical_hash import logical_hash_of_parquet
+from odfabric.formats.slices.logical_hash import logical_hash_of_parquet
 from odfabric.generated.engine_v1 import engine_pb2 as pb
 from odfabric.generated.engine_v1 import engine_pb2_grpc
 from odfabric.model.engine import EngineProgress, IngestRequest, QueryInput, QueryRequest, ValidateRequest

@@ -11,17 +11,17 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from odfabric.adapters.memory.clock import SettableClock
-from odfabric.formats.dataset_layout import data_key
-from odfabric.formats.manifest_yaml import parse_snapshots
+from odfabric.adapters.memory.node.clock import SettableClock
+from odfabric.formats.identifiers.dataset_layout import data_key
+from odfabric.formats.manifests.manifest_yaml import parse_snapshots
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.instant import Instant
-from odfabric.model.job import Job, JobStatus
+from odfabric.model.jobs.job import Job, JobStatus
 from odfabric.model.metadata import AddData, ExecuteTransform
 from odfabric.settings import Settings
-from odfabric.usecases.pull_dataset import PullRequest
-from odfabric.usecases.push_data import PushData
-from odfabric.usecases.verify_dataset import VerifyOptions
+from odfabric.usecases.ingestion.push_data import PushData
+from odfabric.usecases.transfer.pull_dataset import PullRequest
+from odfabric.usecases.verification.verify_dataset import VerifyOptions
 from odfabric.wiring import Node, open_node, prepare_workspace
 from tests.services.engine.engine_process import EngineUnderTest
 

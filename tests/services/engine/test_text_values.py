@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
 
-from odfabric.formats.time_formats import timestamp_format
+from odfabric.formats.files.time_formats import timestamp_format
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.read.spark_times import spark_timestamp
 from tests.unit.engine_spark.test_text_values import time_texts

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import DataFrame
 
 from odfabric.errors import IncompatibleSchema, InvalidData
-from odfabric.formats.arrow_schema import arrow_to_data_schema
+from odfabric.formats.slices.arrow_schema import arrow_to_data_schema
 from odfabric.model.instant import Instant
 from odfabric.model.offsets import OffsetRange
 from odfabric_engine_spark.call import EngineCall

@@ -7,16 +7,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from odfabric.domain.column_guess import GuessedType, WantedColumn, WantedType, refused_values
-from odfabric.formats.file_rows import RowBatch
-from odfabric.formats.references import parse_dataset_alias
-from odfabric.model.account import Visibility
+from odfabric.domain.ingestion.column_guess import GuessedType, WantedColumn, WantedType, refused_values
+from odfabric.formats.files.file_rows import RowBatch
+from odfabric.formats.identifiers.references import parse_dataset_alias
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.file_shape import FileFormat, FileShape
-from odfabric.model.job import Job, JobStatus
+from odfabric.model.jobs.job import Job, JobStatus
+from odfabric.model.people.account import Visibility
 from odfabric.model.source import ReadStepCsv
 from odfabric.testing.memory_node import MemoryNode
-from odfabric.usecases.draft_source import DraftColumn, Merge, SourceDraft, draft_source
+from odfabric.usecases.ingestion.draft_source import DraftColumn, Merge, SourceDraft, draft_source
 from odfabric.wiring.uploads import UploadVerbs
 from odfabric_engine_spark.call import EngineCall
 from tests.services.engine.engine_process import EngineUnderTest

@@ -7,7 +7,7 @@ import re
 import pyarrow as pa
 import pytest
 
-from odfabric.formats.arrow_schema import data_schema_to_arrow
+from odfabric.formats.slices.arrow_schema import data_schema_to_arrow
 from odfabric.model.engine import ValidateRequest
 from odfabric.model.metadata import TransformSql
 from odfabric.model.vocabulary import DatasetVocabulary

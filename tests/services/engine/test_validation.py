@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odfabric.formats.arrow_schema import data_schema_to_arrow
+from odfabric.formats.slices.arrow_schema import data_schema_to_arrow
 from odfabric.model.engine import QueryProblem, ValidateResult
 from odfabric.model.metadata import TemporalTable
 from odfabric.model.vocabulary import DatasetVocabulary

@@ -9,7 +9,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from odfabric.formats.time_formats import date_format, timestamp_format
+from odfabric.formats.files.time_formats import date_format, timestamp_format
 from odfabric.model.metadata import SqlQueryStep, TransformSql
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.read.text_values import TextFormats

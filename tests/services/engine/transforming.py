@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from odfabric.formats.arrow_schema import arrow_to_data_schema
-from odfabric.formats.checkpoint_header import checkpoint_bases
-from odfabric.formats.physical_hash import physical_hash
-from odfabric.formats.slice_parquet import SliceWriter
+from odfabric.formats.identifiers.physical_hash import physical_hash
+from odfabric.formats.slices.arrow_schema import arrow_to_data_schema
+from odfabric.formats.slices.checkpoint_header import checkpoint_bases
+from odfabric.formats.slices.slice_parquet import SliceWriter
 from odfabric.model.data_schema import DataSchema
 from odfabric.model.engine import SliceFile, TransformRequest, TransformRequestInput, TransformResult, TransformStep
 from odfabric.model.identity import DatasetId

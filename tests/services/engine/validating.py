@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from odfabric.formats.arrow_schema import arrow_to_data_schema
+from odfabric.formats.slices.arrow_schema import arrow_to_data_schema
 from odfabric.model.engine import QueryInput, ValidateRequest, ValidateResult
 from odfabric.model.metadata import SqlQueryStep, TemporalTable, TransformSql
 from odfabric.model.vocabulary import DatasetVocabulary

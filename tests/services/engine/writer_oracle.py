@@ -14,7 +14,7 @@ from datetime import UTC, date, datetime, time
 from typing import Any
 
 from odfabric.errors import IncompatibleSchema, InvalidData, OdfError
-from odfabric.formats.ddl_schema import ddl_to_schema
+from odfabric.formats.manifests.ddl_schema import ddl_to_schema
 from odfabric.model.data_schema import (
     DataField,
     DataSchema,

@@ -12,17 +12,17 @@ import pytest
 
 from odfabric.adapters.http.egress import Egress, EgressLimits
 from odfabric.adapters.http.webhook import HttpWebhookSender
-from odfabric.domain.duties import DutyState
+from odfabric.domain.flows.duties import DutyState
 from odfabric.errors import Determinate
 from odfabric.model.commit import CatalogEntry, PendingMessage
-from odfabric.model.duty import Duty
 from odfabric.model.engine import EngineProgress, IngestRequest, IngestResult
-from odfabric.model.job import Job, JobStatus, Lane
-from odfabric.model.subscription import WebhookResponse
+from odfabric.model.jobs.duty import Duty
+from odfabric.model.jobs.job import Job, JobStatus, Lane
+from odfabric.model.subscriptions.subscription import WebhookResponse
 from odfabric.ports.engine import ProgressListener
-from odfabric.ports.signals import Topic
+from odfabric.ports.subscriptions.signals import Topic
 from odfabric.testing.memory_node import MemoryNode
-from odfabric.usecases.push_data import PushData
+from odfabric.usecases.ingestion.push_data import PushData
 from odfabric.wiring import Node
 from odfabric.wiring.duties import SeenDuty
 from odfabric_worker.runner import Runner, RunnerPace

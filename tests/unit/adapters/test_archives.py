@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from odfabric.adapters.local_fs.archives import ArchiveLimits, ArchivePreparation
 from odfabric.errors import Determinate, InvalidData, LimitExceeded, NotFound
-from odfabric.testing.conformance.polling_files import zip_of
+from odfabric.testing.conformance.sources.polling_files import zip_of
 from tests.support.turns import examples
 
 MIB = 1024 * 1024

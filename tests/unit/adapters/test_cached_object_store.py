@@ -10,8 +10,8 @@ import pytest
 
 from odfabric.adapters.cached.object_store import CachedObjectStore
 from odfabric.adapters.local_fs.folder_cache import FolderCache
-from odfabric.adapters.memory.clock import SettableClock
-from odfabric.adapters.memory.object_store import MemoryObjectStore
+from odfabric.adapters.memory.datasets.object_store import MemoryObjectStore
+from odfabric.adapters.memory.node.clock import SettableClock
 from odfabric.adapters.unreliable.faults import Fault, FaultPlan
 from odfabric.errors import NotFound
 from odfabric.model.multihash import sha3_256_multihash

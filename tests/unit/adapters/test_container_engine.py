@@ -12,7 +12,7 @@ import pytest
 
 from odfabric.adapters.container.engine import CliContainerSource, ContainerLimits, container_command
 from odfabric.errors import Determinate, InvalidData, InvalidManifest, LimitExceeded
-from odfabric.ports.containers import ContainerAnswer, ContainerRun
+from odfabric.ports.sources.containers import ContainerAnswer, ContainerRun
 from tests.support import stand_in_engine
 
 PATHS = {

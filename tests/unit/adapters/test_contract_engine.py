@@ -21,8 +21,8 @@ from odfabric.errors import (
     LimitExceeded,
     OdfError,
 )
-from odfabric.formats.arrow_schema import arrow_to_data_schema
-from odfabric.formats.slice_parquet import SliceWriter
+from odfabric.formats.slices.arrow_schema import arrow_to_data_schema
+from odfabric.formats.slices.slice_parquet import SliceWriter
 from odfabric.model import engine_contract as contract
 from odfabric.model.engine import (
     EngineProgress,

@@ -9,10 +9,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from odfabric.adapters.local_fs.dataset_keys import KeyFileDatasetKeys
 from odfabric.adapters.local_fs.key_file import KeyFileSealing
-from odfabric.adapters.memory.clock import SeededEntropy
+from odfabric.adapters.memory.node.clock import SeededEntropy
 from odfabric.errors import Corrupt
 from odfabric.model.identity import DatasetId
-from odfabric.ports.sealing import dataset_key_context
+from odfabric.ports.node.sealing import dataset_key_context
 
 
 def test_the_private_half_is_in_the_sealed_form_and_only_there(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from odfabric.adapters.ftp.fetch import FtpFetch, FtpLimits
 from odfabric.adapters.ftp.url import parse_ftp_url
 from odfabric.adapters.http.connections import GuardedConnections
 from odfabric.errors import AccessDenied, Determinate, InvalidRequest, LimitExceeded, NotFound, OdfError
-from odfabric.ports.egress import FetchedFile
+from odfabric.ports.sources.egress import FetchedFile
 from tests.support.certificates import TestAuthority
 from tests.support.servers.ftp import PASSWORD, USERINFO, FtpSite, ftp_site
 

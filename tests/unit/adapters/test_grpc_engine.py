@@ -12,7 +12,7 @@ import pytest
 
 from odfabric.adapters.grpc_engine.engine import EngineChannel, GrpcEngine
 from odfabric.errors import LimitExceeded
-from odfabric.formats.grpc_target import grpc_target
+from odfabric.formats.engine_messages.grpc_target import grpc_target
 from odfabric.generated.engine_v1 import engine_pb2 as pb
 from odfabric.generated.engine_v1 import engine_pb2_grpc
 from odfabric.model.engine import ValidateRequest

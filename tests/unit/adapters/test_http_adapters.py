@@ -29,7 +29,7 @@ from odfabric.errors import (
     Unauthenticated,
 )
 from odfabric.model.multihash import SHA2_256, SHA3_256, Multihash
-from odfabric.model.subscription import RESPONSE_BYTES_MAX
+from odfabric.model.subscriptions.subscription import RESPONSE_BYTES_MAX
 from tests.support.certificates import TestAuthority
 from tests.support.loopback_http import LoopbackServer, Seen, reply
 

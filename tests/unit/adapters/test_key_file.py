@@ -11,8 +11,8 @@ import pytest
 from odfabric.adapters.local_fs.key_file import KeyFileSealing
 from odfabric.adapters.system.clock import SystemEntropy
 from odfabric.errors import AccessDenied, Corrupt, Determinate
-from odfabric.formats.key_file import encode_keys
-from odfabric.formats.sealed_form import mark_of
+from odfabric.formats.secrets.key_file import encode_keys
+from odfabric.formats.secrets.sealed_form import mark_of
 from odfabric.testing.conformance.together import outcomes_of_processes, outcomes_of_threads
 
 CONTEXT = b"subscription:a1"

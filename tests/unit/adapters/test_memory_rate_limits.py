@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfabric.adapters.memory.rate_limits import MemoryRateLimits
+from odfabric.adapters.memory.people.rate_limits import MemoryRateLimits
 
 
 class Seconds:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from odfabric.adapters.memory.store import MemoryStore
-from odfabric.model.account import DatasetRole
-from odfabric.model.audit import AuditKind
-from odfabric.testing.conformance.examples import new_chain
-from odfabric.testing.conformance.people import (
+from odfabric.model.people.account import DatasetRole
+from odfabric.model.people.audit import AuditKind
+from odfabric.testing.conformance.account_examples import (
     set_grant,
     state_of,
     token,
@@ -14,6 +13,7 @@ from odfabric.testing.conformance.people import (
     with_organisation,
     with_users,
 )
+from odfabric.testing.conformance.examples import new_chain
 from tests.support.people import in_memory
 
 

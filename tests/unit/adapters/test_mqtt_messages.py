@@ -18,7 +18,7 @@ from odfabric.adapters.http.connections import GuardedConnections
 from odfabric.adapters.mqtt.messages import MqttLimits, PahoMessageSource
 from odfabric.errors import AccessDenied, Determinate, InvalidRequest, LimitExceeded, OdfError
 from odfabric.model.source import FetchStepMqtt
-from odfabric.testing.conformance.messages import mqtt_step
+from odfabric.testing.conformance.sources.messages import mqtt_step
 from tests.support.servers.mqtt import mqtt_broker
 from tests.support.waiting import wait_until
 

@@ -16,7 +16,7 @@ import pytest
 from odfabric.adapters.http.egress import Egress
 from odfabric.adapters.http.oidc_client import OidcLimits, OidcProvider, issuer_url
 from odfabric.errors import AccessDenied, Determinate, InvalidRequest, WrongCredentials
-from odfabric.model.sign_in import VerifiedIdentity
+from odfabric.model.people.sign_in import VerifiedIdentity
 from tests.support.certificates import TestAuthority
 from tests.support.loopback_http import LoopbackServer, Seen, reply
 from tests.support.openid_node import REDIRECT_URI, Connect, Node

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from odfabric.adapters.grpc_engine.engine import EngineChannel, GrpcEngine
 from odfabric.adapters.grpc_engine.patient import WAITING, Patience, PatientEngine
 from odfabric.errors import Determinate, InvalidQuery, LimitExceeded, OdfError
-from odfabric.formats import engine_wire as wire
-from odfabric.formats.grpc_target import grpc_target
+from odfabric.formats.engine_messages import engine_wire as wire
+from odfabric.formats.engine_messages.grpc_target import grpc_target
 from odfabric.generated.engine_v1 import engine_pb2 as pb
 from odfabric.generated.engine_v1 import engine_pb2_grpc
 from odfabric.model.engine import EngineProgress, IngestRequest, QueryRequest, ValidateRequest

@@ -15,19 +15,19 @@ from odfabric.adapters.local_fs.key_file import KeyFileSealing
 from odfabric.adapters.local_fs.object_store import FolderObjectStore
 from odfabric.adapters.object_heads.chains import ObjectHeadChains
 from odfabric.adapters.sealed.rows import SealedIntents, sealed_chains
-from odfabric.adapters.sql.catalog import SqlCatalog
-from odfabric.adapters.sql.chains import SqlChains
-from odfabric.adapters.sql.commit_intents import SqlCommitIntents
 from odfabric.adapters.sql.database import Database
+from odfabric.adapters.sql.datasets.catalog import SqlCatalog
+from odfabric.adapters.sql.datasets.chains import SqlChains
+from odfabric.adapters.sql.datasets.commit_intents import SqlCommitIntents
 from odfabric.adapters.sql.sealed_columns import sealed_stores
 from odfabric.adapters.sql.upgrade import upgrade
 from odfabric.adapters.system.clock import SystemEntropy
 from odfabric.adapters.unreliable.faults import Fault, FaultPlan
 from odfabric.errors import External
 from odfabric.model.commit import CommitIntent
-from odfabric.ports.sealing import dataset_key_context
+from odfabric.ports.node.sealing import dataset_key_context
 from odfabric.testing.conformance.examples import GrowingChain, entry_of
-from odfabric.usecases.rotate_key import RotatedKey, rotate_key
+from odfabric.usecases.maintenance.rotate_key import RotatedKey, rotate_key
 from tests.support.object_heads import BlocksStoredFirst
 
 PRIVATE = bytes(range(32))

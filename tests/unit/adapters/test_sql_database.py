@@ -17,17 +17,17 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import IntegrityError, OperationalError
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from odfabric.adapters.sql.chains import SqlChains
 from odfabric.adapters.sql.database import Database
-from odfabric.adapters.sql.deliveries import SqlDeliveries, _due
+from odfabric.adapters.sql.datasets.chains import SqlChains
 from odfabric.adapters.sql.every_table import metadata
-from odfabric.adapters.sql.jobs import _READY, SqlJobs
+from odfabric.adapters.sql.jobs.jobs import _READY, SqlJobs
+from odfabric.adapters.sql.subscriptions.deliveries import SqlDeliveries, _due
 from odfabric.adapters.sql.tables import job_commits, jobs, outbox
 from odfabric.adapters.sql.upgrade import upgrade
 from odfabric.errors import Corrupt, Determinate, HeadMoved, Indeterminate
 from odfabric.model.commit import IdempotencyRecord
 from odfabric.testing.conformance.examples import NOW, GrowingChain, entry_of, hash_of, hashes_down, new_chain
-from odfabric.testing.conformance.jobs import new_job
+from odfabric.testing.conformance.jobs.jobs import new_job
 
 
 @pytest.fixture
@@ -165,7 +165,7 @@ def test_a_damaged_file_is_alarming(file: Path, database: Database) -> None:
 
 FULL_DISK = """
 import resource, signal, sys
-from odfabric.adapters.sql.chains import SqlChains
+from odfabric.adapters.sql.datasets.chains import SqlChains
 from odfabric.adapters.sql.database import Database
 from odfabric.errors import Determinate, Indeterminate
 from odfabric.testing.conformance.examples import new_chain
@@ -199,7 +199,7 @@ def test_a_full_disk_loses_nothing_that_was_confirmed(file: Path) -> None:
 
 GROW_FOR_EVER = """
 import sys
-from odfabric.adapters.sql.chains import SqlChains
+from odfabric.adapters.sql.datasets.chains import SqlChains
 from odfabric.adapters.sql.database import Database
 from odfabric.testing.conformance.examples import new_chain
 chain = new_chain(SqlChains(Database(sys.argv[1])), sys.argv[2])

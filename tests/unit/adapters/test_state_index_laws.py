@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odfabric.adapters.memory.clock import SettableClock
-from odfabric.adapters.memory.exchange import MemoryExchange
-from odfabric.adapters.memory.object_store import MemoryObjectStore
+from odfabric.adapters.memory.datasets.exchange import MemoryExchange
+from odfabric.adapters.memory.datasets.object_store import MemoryObjectStore
+from odfabric.adapters.memory.node.clock import SettableClock
 from odfabric.adapters.persist.index_tiers import IndexLimits
 from odfabric.adapters.persist.state_index import PersistStateIndex
 from odfabric.errors import Corrupt, External, NotFound, OdfError

@@ -9,42 +9,42 @@ from pathlib import Path
 import pytest
 
 from odfabric.adapters.local_fs.object_store import FolderObjectStore
-from odfabric.adapters.memory.chains import MemoryChains
-from odfabric.adapters.memory.clock import SeededEntropy, SettableClock
-from odfabric.adapters.memory.dataset_keys import MemoryDatasetKeys
-from odfabric.adapters.memory.exchange import MemoryExchange
-from odfabric.adapters.memory.jobs import MemoryJobs
-from odfabric.adapters.memory.object_store import MemoryObjectStore
+from odfabric.adapters.memory.datasets.chains import MemoryChains
+from odfabric.adapters.memory.datasets.dataset_keys import MemoryDatasetKeys
+from odfabric.adapters.memory.datasets.exchange import MemoryExchange
+from odfabric.adapters.memory.datasets.object_store import MemoryObjectStore
+from odfabric.adapters.memory.jobs.jobs import MemoryJobs
+from odfabric.adapters.memory.node.clock import SeededEntropy, SettableClock
 from odfabric.adapters.memory.store import MemoryStore
 from odfabric.adapters.unreliable import interception
 from odfabric.adapters.unreliable.crash_points import CRASH_POINT_TEXTS, CRASH_POINTS, CrashPoints
 from odfabric.adapters.unreliable.faults import Fault, FaultPlan
 from odfabric.adapters.unreliable.interception import PortCalls, object_kind
 from odfabric.errors import Determinate, HeadMoved, Indeterminate, InvalidRequest
-from odfabric.formats.dataset_layout import alias_key, block_key, checkpoint_key, data_key, head_key
-from odfabric.ports.accounts import Accounts, Relations
-from odfabric.ports.audit import AuditLog
-from odfabric.ports.catalog import Catalog
-from odfabric.ports.chain_writer import ChainWriter
-from odfabric.ports.credentials import DeviceAuthorisations, Invitations, Tokens
-from odfabric.ports.cursors import Cursors
-from odfabric.ports.dataset_keys import DatasetKeys
-from odfabric.ports.egress import HttpSource, RemoteDataset, WebhookSender
+from odfabric.formats.identifiers.dataset_layout import alias_key, block_key, checkpoint_key, data_key, head_key
+from odfabric.ports.datasets.catalog import Catalog
+from odfabric.ports.datasets.chain_writer import ChainWriter
+from odfabric.ports.datasets.dataset_keys import DatasetKeys
+from odfabric.ports.datasets.exchange import Exchange
+from odfabric.ports.datasets.object_store import ObjectStore
+from odfabric.ports.datasets.removed_datasets import RemovedDatasets
 from odfabric.ports.engine import Engine
-from odfabric.ports.exchange import Exchange
-from odfabric.ports.jobs import Jobs
-from odfabric.ports.object_store import ObjectStore
-from odfabric.ports.outbox import Outbox
-from odfabric.ports.polling_files import PollingFiles, SourcePreparation
-from odfabric.ports.removed_datasets import RemovedDatasets
-from odfabric.ports.saved_queries import SavedQueries
-from odfabric.ports.savepoints import Savepoints
-from odfabric.ports.sealing import KeyRotation, SealedStore
-from odfabric.ports.signing_keys import SigningKeys
-from odfabric.ports.subscriptions import Deliveries, Subscriptions
-from odfabric.ports.variables import Variables
+from odfabric.ports.jobs.jobs import Jobs
+from odfabric.ports.node.sealing import KeyRotation, SealedStore
+from odfabric.ports.node.signing_keys import SigningKeys
+from odfabric.ports.people.accounts import Accounts, Relations
+from odfabric.ports.people.audit import AuditLog
+from odfabric.ports.people.credentials import DeviceAuthorisations, Invitations, Tokens
+from odfabric.ports.people.saved_queries import SavedQueries
+from odfabric.ports.sources.egress import HttpSource, RemoteDataset, WebhookSender
+from odfabric.ports.sources.polling_files import PollingFiles, SourcePreparation
+from odfabric.ports.sources.savepoints import Savepoints
+from odfabric.ports.sources.variables import Variables
+from odfabric.ports.subscriptions.cursors import Cursors
+from odfabric.ports.subscriptions.outbox import Outbox
+from odfabric.ports.subscriptions.subscriptions import Deliveries, Subscriptions
 from odfabric.testing.conformance.examples import NOW, entry_of, hash_of, new_chain
-from odfabric.testing.conformance.jobs import new_job
+from odfabric.testing.conformance.jobs.jobs import new_job
 from tests.support.quick_processes import quick_processes
 
 DATASET = entry_of("flights").id

@@ -12,9 +12,9 @@ import pytest
 
 from odfabric.adapters.memory.engine import MemoryEngine
 from odfabric.cli.app import main
-from odfabric.cli.backend import PushFile
-from odfabric.cli.workspace import WorkspaceBackend
-from odfabric.formats.references import parse_dataset_ref
+from odfabric.cli.backends.backend import PushFile
+from odfabric.cli.backends.workspace import WorkspaceBackend
+from odfabric.formats.identifiers.references import parse_dataset_ref
 from odfabric.settings import read_settings
 from odfabric.wiring import Node, open_node
 from tests.support.servers.s3 import S3Server

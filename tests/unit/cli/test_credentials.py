@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfabric.cli.app import main
-from odfabric.cli.people_backends.credentials import BYTES_MAX, Credentials, Login
+from odfabric.cli.backends.people.credentials import BYTES_MAX, Credentials, Login
 from odfabric.errors import InvalidRequest
 
 ORIGINS = ("http://127.0.0.1:8080", "https://odf.example.org", "https://odf.example.org:8443")
@@ -140,7 +140,7 @@ def test_of_commands_that_run_at_once_none_undoes_another(tmp_path: Path) -> Non
     """Each process puts and removes at origins of its own; a reader sees a whole file at any time."""
     path = tmp_path / "credentials.json"
     script = (
-        "import sys; from pathlib import Path; from odfabric.cli.people_backends.credentials import Credentials, Login\n"
+        "import sys; from pathlib import Path; from odfabric.cli.backends.people.credentials import Credentials, Login\n"
         "found = Credentials(Path(sys.argv[1]))\n"
         "for number in range(25):\n"
         "    found.put(f'https://{sys.argv[2]}-{number}', Login(token='t' * 500, account='a'))\n"

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfabric.cli.backend import JobFailed
-from odfabric.cli.node_connection import NodeConnection
+from odfabric.cli.backends.backend import JobFailed
+from odfabric.cli.backends.node_connection import NodeConnection
 from odfabric.cli.people.device_flow import GRANT_TYPE, INTERVAL_S_MAX, StartedDevice, start_device, wait_for_approval
 from odfabric.errors import AccessDenied, Determinate, InvalidRequest, OdfError, TokenExpired
 

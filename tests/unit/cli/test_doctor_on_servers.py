@@ -14,7 +14,7 @@ import redis
 
 from odfabric.adapters.memory.engine import MemoryEngine
 from odfabric.cli.app import main
-from odfabric.model.duty import Duty
+from odfabric.model.jobs.duty import Duty
 from odfabric.settings import read_settings
 from odfabric.wiring import open_node
 from tests.support.servers.s3 import S3Server

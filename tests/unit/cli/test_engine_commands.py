@@ -10,7 +10,7 @@ import pytest
 from odfabric.cli.app import main
 from odfabric.cli.output import Output
 from odfabric.cli.query_judgements import is_accepted, show_judgements
-from odfabric.formats.manifest_yaml import parse_placed_snapshots
+from odfabric.formats.manifests.manifest_yaml import parse_placed_snapshots
 from odfabric.model.data_schema import DataField, DataSchema, DataTypeInt64, DataTypeOption
 from odfabric.model.engine import (
     EvolutionVerdict,

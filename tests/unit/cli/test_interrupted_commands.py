@@ -11,14 +11,14 @@ import pytest
 
 from odfabric.adapters.memory.engine import MemoryEngine
 from odfabric.cli.app import main
-from odfabric.cli.backend import PushFile
-from odfabric.cli.workspace import WorkspaceBackend
-from odfabric.formats.references import parse_dataset_ref
+from odfabric.cli.backends.backend import PushFile
+from odfabric.cli.backends.workspace import WorkspaceBackend
+from odfabric.formats.identifiers.references import parse_dataset_ref
 from odfabric.model.engine import IngestRequest, IngestResult
-from odfabric.model.job import JobStatus
+from odfabric.model.jobs.job import JobStatus
 from odfabric.ports.engine import ProgressListener
 from odfabric.settings import Settings
-from odfabric.usecases.push_data import PushData
+from odfabric.usecases.ingestion.push_data import PushData
 from odfabric.wiring import Node, open_node
 from odfabric.wiring.waiting import waited_for
 from tests.usecases.manifests import ROOT

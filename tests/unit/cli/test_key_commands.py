@@ -10,7 +10,7 @@ import pytest
 
 from odfabric.adapters.memory.engine import MemoryEngine
 from odfabric.cli.app import main
-from odfabric.formats.references import parse_dataset_alias
+from odfabric.formats.identifiers.references import parse_dataset_alias
 from odfabric.settings import Settings
 from odfabric.wiring import open_node
 from odfabric.wiring.keys import node_sealing

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from odfabric.cli.node_commands import first_admin_link
+from odfabric.cli.commands.node_commands import first_admin_link
 from odfabric.errors import NotFound
 from odfabric.settings import Settings, read_settings
 from odfabric.usecases.people.invitations import accept

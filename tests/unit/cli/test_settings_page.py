@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from odfabric.cli.settings_page import settings_page
-from odfabric.formats.settings_table import unit_of
+from odfabric.formats.operations.settings_table import unit_of
 from odfabric.settings import Settings
 
 PAGE = Path(__file__).resolve().parents[3] / "docs/settings.md"

@@ -10,8 +10,8 @@ import pytest
 
 from odfabric.adapters.memory.engine import MemoryEngine
 from odfabric.cli.app import main
-from odfabric.cli.backend import PushFile
-from odfabric.cli.workspace import WorkspaceBackend
+from odfabric.cli.backends.backend import PushFile
+from odfabric.cli.backends.workspace import WorkspaceBackend
 from odfabric.settings import Settings
 from odfabric.wiring import open_node
 from tests.usecases.manifests import ROOT

@@ -14,15 +14,15 @@ import pytest
 
 from odfabric.adapters.memory.engine import MemoryEngine
 from odfabric.adapters.sql.database import Database
-from odfabric.adapters.sql.jobs import SqlJobs
+from odfabric.adapters.sql.jobs.jobs import SqlJobs
 from odfabric.cli.app import main
 from odfabric.errors import Determinate
-from odfabric.formats.references import parse_dataset_alias
-from odfabric.formats.webhook_signature import secret_text
+from odfabric.formats.identifiers.references import parse_dataset_alias
+from odfabric.formats.webhooks.webhook_signature import secret_text
 from odfabric.model.instant import Instant
-from odfabric.model.job import JobKind, NewJob
+from odfabric.model.jobs.job import JobKind, NewJob
 from odfabric.settings import read_settings
-from odfabric.usecases.problem import problem_document
+from odfabric.usecases.jobs.problem import problem_document
 from odfabric.wiring import open_node
 from tests.usecases.manifests import ROOT
 

@@ -8,10 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from odfabric.cli.app import main
-from odfabric.formats.block import encode_block_of_version
-from odfabric.formats.logical_hash import logical_hash_of_parquet
-from odfabric.formats.manifest_yaml import parse_blocks
-from odfabric.formats.physical_hash import physical_hash
+from odfabric.formats.blocks.block import encode_block_of_version
+from odfabric.formats.identifiers.physical_hash import physical_hash
+from odfabric.formats.manifests.manifest_yaml import parse_blocks
+from odfabric.formats.slices.logical_hash import logical_hash_of_parquet
 from odfabric.wiring import CRASH_POINTS
 
 VECTORS = Path(__file__).parents[2] / "cases" / "vectors.json"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfabric.domain.access import (
+from odfabric.domain.people.access import (
     LEAST_ROLES,
     LOCAL_ACCOUNT,
     STRANGER,
@@ -25,11 +25,11 @@ from odfabric.domain.access import (
     refusal,
 )
 from odfabric.errors import AccessDenied, NotFound, OdfError, Unauthenticated
-from odfabric.model.account import EVERYONE, Account, AccountKind, DatasetRole, Grant, Grantee, OrganisationRole
-from odfabric.model.audit import Actor
-from odfabric.model.credential import ALL_SCOPES, Scope
 from odfabric.model.identity import AccountName, DatasetAlias, DatasetId, KeyAccountId, Name
 from odfabric.model.instant import Instant
+from odfabric.model.people.account import EVERYONE, Account, AccountKind, DatasetRole, Grant, Grantee, OrganisationRole
+from odfabric.model.people.audit import Actor
+from odfabric.model.people.credential import ALL_SCOPES, Scope
 
 ALLOWED, HIDDEN, DENIED = Verdict.ALLOWED, Verdict.HIDDEN, Verdict.DENIED
 CLOSED, OPEN = AccessPolicy(), AccessPolicy(anonymous_read=True)

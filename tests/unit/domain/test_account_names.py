@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from odfabric.domain.access import LOCAL_ACCOUNT, SYSTEM_ACCOUNT
-from odfabric.domain.names import RESERVED_ACCOUNT_NAMES, check_account_name
+from odfabric.domain.people.access import LOCAL_ACCOUNT, SYSTEM_ACCOUNT
+from odfabric.domain.people.names import RESERVED_ACCOUNT_NAMES, check_account_name
 from odfabric.errors import InvalidName
-from odfabric.formats.references import parse_name
+from odfabric.formats.identifiers.references import parse_name
 from odfabric.model.identity import Name
 
 

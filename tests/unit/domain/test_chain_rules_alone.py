@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from odfabric.domain.chain.bounds import check_bounds
 from odfabric.errors import InvalidBlock
-from odfabric.formats.block import decode_block
+from odfabric.formats.blocks.block import decode_block
 from odfabric.model.data_schema import (
     DataField,
     DataSchema,

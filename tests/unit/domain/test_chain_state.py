@@ -14,7 +14,7 @@ from odfabric.domain.chain.append import fold_blocks, link_blocks, next_system_t
 from odfabric.domain.chain.state import ChainState, apply, merge, state_of_block
 from odfabric.domain.chain.walk import data_slices_down, read_state, walk
 from odfabric.errors import ChainsDiverged, InvalidBlock, LimitExceeded, NotFound
-from odfabric.formats.block import block_hash, encode_block
+from odfabric.formats.blocks.block import block_hash, encode_block
 from odfabric.model.instant import Instant
 from odfabric.model.metadata import (
     AddData,

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfabric.domain.column_guess import (
+from odfabric.domain.ingestion.column_guess import (
     ColumnGuess,
     GuessedColumn,
     GuessedType,
@@ -22,8 +22,8 @@ from odfabric.domain.column_guess import (
     refused_values,
     shown,
 )
-from odfabric.formats.file_rows import FileRows, RowBatch, RowLimits
-from odfabric.formats.time_formats import date_format, timestamp_format
+from odfabric.formats.files.file_rows import FileRows, RowBatch, RowLimits
+from odfabric.formats.files.time_formats import date_format, timestamp_format
 from odfabric.model.file_shape import FileFormat, FileShape
 from odfabric_engine_spark.read.json_values import Misfit, converter
 from odfabric_engine_spark.read.text_values import TextFormats

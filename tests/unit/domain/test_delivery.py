@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfabric.domain.delivery import (
+from odfabric.domain.subscriptions.delivery import (
     ATTEMPTS_MAX,
     JITTER_SHARE,
     RETRY_AFTER_S_MAX,
@@ -19,7 +19,7 @@ from odfabric.domain.delivery import (
 )
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
 from odfabric.model.multihash import SHA3_256, Multihash
-from odfabric.model.subscription import DeliveryStatus, WebhookResponse, delivery_id
+from odfabric.model.subscriptions.subscription import DeliveryStatus, WebhookResponse, delivery_id
 
 NOW = Instant.parse("2026-03-01T12:00:00Z")
 HOUR_S = 3600

@@ -7,9 +7,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfabric.domain.delivery_shares import UnderWay, avoided, sure
+from odfabric.domain.subscriptions.delivery_shares import UnderWay, avoided, sure
 from odfabric.model.identity import DatasetId
-from odfabric.model.subscription import Avoided
+from odfabric.model.subscriptions.subscription import Avoided
 
 SENDERS = 32
 DATASETS = [DatasetId(bytes([number]) * 32) for number in range(40)]

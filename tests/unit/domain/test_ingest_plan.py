@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfabric.domain.block_attributes import as_extra, attributes_of
 from odfabric.domain.chain.append import link_blocks
+from odfabric.domain.chain.block_attributes import as_extra, attributes_of
 from odfabric.domain.chain.state import ChainState
-from odfabric.domain.idempotency import (
+from odfabric.domain.ingestion.idempotency import (
     ATTRIBUTE,
     STATE_KIND,
     IdempotencyEntry,
@@ -23,16 +23,16 @@ from odfabric.domain.idempotency import (
     sealed_attributes,
     sealed_state,
 )
-from odfabric.domain.ingest_plan import (
+from odfabric.domain.ingestion.ingest_plan import (
     auto_push_source,
     plan_add_data,
     polling_source,
     push_source,
 )
-from odfabric.domain.media_types import MEDIA_TYPES, best_effort_read_step, read_step_for
-from odfabric.domain.renamed_columns import ATTRIBUTE as RENAMED_ATTRIBUTE
-from odfabric.domain.renamed_columns import renamed_columns
-from odfabric.domain.watermark import ingest_watermark, transform_watermark
+from odfabric.domain.ingestion.media_types import MEDIA_TYPES, best_effort_read_step, read_step_for
+from odfabric.domain.ingestion.renamed_columns import ATTRIBUTE as RENAMED_ATTRIBUTE
+from odfabric.domain.ingestion.renamed_columns import renamed_columns
+from odfabric.domain.ingestion.watermark import ingest_watermark, transform_watermark
 from odfabric.errors import IncompatibleSchema, SourceNotFound, UnsupportedMediaType
 from odfabric.model.commit import IdempotencyRecord
 from odfabric.model.data_schema import ExtraAttributes

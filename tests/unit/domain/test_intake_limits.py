@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfabric.domain.intake_limits import UNLIMITED, IntakeLimits, check_has_bytes
+from odfabric.domain.ingestion.intake_limits import UNLIMITED, IntakeLimits, check_has_bytes
 from odfabric.errors import InvalidData
 from odfabric.model.engine import RowChanges
 from odfabric.model.source import MergeStrategyAppend, MergeStrategySnapshot

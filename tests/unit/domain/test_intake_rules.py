@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from odfabric.domain.intake_rules import CONTRACT, SHRINK_MAX, WRONG_ROWS, intake_rules
+from odfabric.domain.ingestion.intake_rules import CONTRACT, SHRINK_MAX, WRONG_ROWS, intake_rules
 from odfabric.errors import InvalidManifest
 from odfabric.model.data_schema import DataSchema, ExtraAttributes
 from odfabric.model.intake import FieldContract, IntakeRules, WrongRows

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfabric.domain.passwords import PasswordRules, check_new_password, normalised
+from odfabric.domain.people.passwords import PasswordRules, check_new_password, normalised
 from odfabric.errors import InvalidRequest, LimitExceeded, OdfError
 
 RULES = PasswordRules()

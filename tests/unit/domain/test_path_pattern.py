@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfabric.domain.path_pattern import PATTERN_CHARACTERS_MAX, PathPattern, is_magic
+from odfabric.domain.sources.path_pattern import PATTERN_CHARACTERS_MAX, PathPattern, is_magic
 from odfabric.errors import InvalidRequest, LimitExceeded
 
 NAMES = st.text("ab.", min_size=1, max_size=3).filter(lambda name: name not in {".", ".."})

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfabric.domain.block_attributes import as_extra
-from odfabric.domain.polled_content import ATTRIBUTE, PolledContent, polled_attributes, polled_content
+from odfabric.domain.chain.block_attributes import as_extra
+from odfabric.domain.sources.polled_content import ATTRIBUTE, PolledContent, polled_attributes, polled_content
 from odfabric.model.data_schema import ExtraAttributes
 from odfabric.model.instant import Instant
 from odfabric.model.multihash import sha3_256_multihash

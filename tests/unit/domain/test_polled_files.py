@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfabric.domain.polled_files import (
+from odfabric.domain.sources.polled_files import (
     FilePlan,
     FoundFile,
     KnownFile,

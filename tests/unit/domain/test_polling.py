@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfabric.domain.polling import etag_state, last_modified_state, url_event_time, url_state
+from odfabric.domain.sources.polling import etag_state, last_modified_state, url_event_time, url_state
 from odfabric.model.instant import Instant
 from odfabric.model.source import EventTimeSourceFromMetadata
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from odfabric.domain.redaction import HIDDEN, Redaction
+from odfabric.domain.people.redaction import HIDDEN, Redaction
 
 
 @pytest.mark.parametrize(

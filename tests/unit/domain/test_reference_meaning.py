@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odfabric.domain.reference_meaning import in_the_reference
+from odfabric.domain.transform.reference_meaning import in_the_reference
 from odfabric.model.metadata import SqlQueryStep, TransformSql
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfabric.domain.remote_answers import failed_answer, is_final
+from odfabric.domain.sources.remote_answers import failed_answer, is_final
 from odfabric.errors import AccessDenied, Determinate, InvalidInput, InvalidRequest, NotFound, OdfError
 
 URL = "https://data.example/a.csv"

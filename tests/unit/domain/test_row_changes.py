@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfabric.domain.block_attributes import attributes_of
-from odfabric.domain.row_changes import (
+from odfabric.domain.chain.block_attributes import attributes_of
+from odfabric.domain.ingestion.row_changes import (
     CHANGES,
     UNDECLARED,
     added_up,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from odfabric.domain.runnable_sources import PermittedSources, refused_sources
+from odfabric.domain.sources.runnable_sources import PermittedSources, refused_sources
 from odfabric.model.metadata import SetPollingSource
 from odfabric.model.source import (
     CompressionFormat,

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfabric.domain.chain.state import ChainState
-from odfabric.domain.schema_evolution import (
+from odfabric.domain.chain.schema_evolution import (
     FieldChange,
     check_evolution,
     check_slice_schema,
@@ -19,8 +18,9 @@ from odfabric.domain.schema_evolution import (
     schema_of_event,
     schema_text,
 )
+from odfabric.domain.chain.state import ChainState
 from odfabric.errors import IncompatibleSchema, InvalidBlock
-from odfabric.formats.arrow_schema import with_explicit_defaults
+from odfabric.formats.slices.arrow_schema import with_explicit_defaults
 from odfabric.model.data_schema import (
     DataField,
     DataSchema,

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfabric.domain.sign_in import check_domain
+from odfabric.domain.people.sign_in import check_domain
 from odfabric.errors import AccessDenied
-from odfabric.model.sign_in import VerifiedIdentity
+from odfabric.model.people.sign_in import VerifiedIdentity
 
 
 def somebody(email: str | None, *, verified: bool = True) -> VerifiedIdentity:

@@ -7,8 +7,14 @@ from dataclasses import replace
 import pytest
 
 from odfabric.domain.chain.append import fold_blocks
+from odfabric.domain.chain.snapshot import (
+    check_snapshot,
+    normalised,
+    normalised_transform,
+    plan_creation,
+    resolve_inputs,
+)
 from odfabric.domain.chain.state import ChainState
-from odfabric.domain.snapshot import check_snapshot, normalised, normalised_transform, plan_creation, resolve_inputs
 from odfabric.errors import InvalidManifest
 from odfabric.model.commit import EncodedBlock
 from odfabric.model.identity import DatasetAlias, DatasetId, Name

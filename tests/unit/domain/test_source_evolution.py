@@ -5,9 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from odfabric.domain.source_evolution import check_sources
+from odfabric.domain.sources.source_evolution import check_sources
 from odfabric.errors import IncompatibleSchema
-from odfabric.formats.arrow_schema import arrow_to_data_schema
+from odfabric.formats.slices.arrow_schema import arrow_to_data_schema
 from odfabric.model.identity import DatasetAlias, Name
 from odfabric.model.manifest import DatasetSnapshot
 from odfabric.model.metadata import AddPushSource, DatasetKind, SqlQueryStep, TransformSql

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfabric.domain.source_templates import (
+from odfabric.domain.sources.source_templates import (
     HIDDEN,
     Expanded,
     Value,

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from odfabric.domain.chain.state import ChainState
+from odfabric.domain.chain.state_index import IndexPace, NoIndex, index_definition, is_due, not_addable, serves
 from odfabric.domain.chain.walk import read_state
-from odfabric.domain.state_index import IndexPace, NoIndex, index_definition, is_due, not_addable, serves
 from odfabric.model.data_schema import (
     DataField,
     DataType,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from odfabric.domain.chain.state import ChainState, apply
 from odfabric.domain.chain.walk import read_state
-from odfabric.domain.transform_cut import (
+from odfabric.domain.transform.transform_cut import (
     Cut,
     Floor,
     InputNews,
@@ -24,7 +24,7 @@ from odfabric.domain.transform_cut import (
     whole,
     whole_if_small,
 )
-from odfabric.domain.transform_plan import (
+from odfabric.domain.transform.transform_plan import (
     InputChain,
     TransformPlan,
     plan_execute_transform,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odfabric.domain.transform_evolution import check_inputs_stay, schema_of_output
+from odfabric.domain.transform.transform_evolution import check_inputs_stay, schema_of_output
 from odfabric.errors import IncompatibleSchema, InvalidRequest
 from odfabric.model.data_schema import (
     DataField,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from odfabric.domain.chain.state import ChainState, apply
 from odfabric.domain.chain.walk import read_state
-from odfabric.domain.transform_plan import (
+from odfabric.domain.transform.transform_plan import (
     InputChain,
     InputNeverPulled,
     TransformPlan,

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfabric.domain.chain.walk import ChainLink
-from odfabric.domain.verify import (
+from odfabric.domain.chain.verify import (
     FoundSlice,
     ProblemKind,
     VerificationProblem,
@@ -19,6 +18,7 @@ from odfabric.domain.verify import (
     verify_replay,
     verify_slice,
 )
+from odfabric.domain.chain.walk import ChainLink
 from odfabric.model.instant import Instant
 from odfabric.model.metadata import Checkpoint, DatasetKind, ExecuteTransform, ExecuteTransformInput
 from odfabric.testing.chains import (

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import strategies as st
 
-from odfabric.formats.canonical_rows import row_bytes
+from odfabric.formats.slices.canonical_rows import row_bytes
 from odfabric_engine_spark.incremental.slots import Multiset, Values
 from odfabric_engine_spark.incremental.value_state import ValueState
 from odfabric_engine_spark.state import checkpoint as checkpoints

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from odfabric.errors import InvalidData
-from odfabric.formats.csv_grammar import CsvDialect, CsvRecords
+from odfabric.formats.files.csv_grammar import CsvDialect, CsvRecords
 from odfabric_engine_spark.read.csv_cells import CsvCells
 from odfabric_engine_spark.read.encodings import as_utf8
 from tests.support.turns import examples

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odfabric.errors import Determinate, LimitExceeded
-from odfabric.formats.engine_wire import failure_from_wire
+from odfabric.formats.engine_messages.engine_wire import failure_from_wire
 from odfabric.generated.engine_v1 import engine_pb2 as pb
 from odfabric_engine_spark.stages.delta import Delta
 from odfabric_engine_spark.stages.extraction import TAG, first_rows, old_and_new_rows

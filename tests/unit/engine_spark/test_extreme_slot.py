@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from odfabric.formats.canonical_rows import row_bytes
+from odfabric.formats.slices.canonical_rows import row_bytes
 from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.incremental.extreme_slot import Extremes, ExtremeSlot
 from odfabric_engine_spark.incremental.slots import Multiset, Values, merge_values

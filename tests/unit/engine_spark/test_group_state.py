@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from odfabric.formats.canonical_rows import row_bytes
+from odfabric.formats.slices.canonical_rows import row_bytes
 from odfabric_engine_spark.incremental.accumulators import Accumulators
 from odfabric_engine_spark.incremental.aggregates import AggregateCall, Function
 from odfabric_engine_spark.incremental.group_state import GroupState

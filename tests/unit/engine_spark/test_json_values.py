@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odfabric.formats.time_formats import date_format, timestamp_format
+from odfabric.formats.files.time_formats import date_format, timestamp_format
 from odfabric_engine_spark.read.json_values import (
     JsonParser,
     Misfit,

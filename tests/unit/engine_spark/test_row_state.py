@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from odfabric.formats.canonical_rows import row_bytes
+from odfabric.formats.slices.canonical_rows import row_bytes
 from odfabric_engine_spark.state import run_file, tiers
 from odfabric_engine_spark.state.net_rows import pieces
 from odfabric_engine_spark.state.row_state import RowState, StateWork

@@ -11,7 +11,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfabric.formats.canonical_rows import table_bytes
+from odfabric.formats.slices.canonical_rows import table_bytes
 from odfabric_engine_spark.stages.delta import Delta, added_up
 from odfabric_engine_spark.stages.emission import records
 from odfabric_engine_spark.stages.extraction import AFTER, BEFORE, BOTH, counted

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfabric.errors import IncompatibleSchema
-from odfabric.formats.slice_schema import TIMESTAMP_TYPE
-from odfabric.formats.time_formats import date_format, timestamp_format
+from odfabric.formats.files.time_formats import date_format, timestamp_format
+from odfabric.formats.slices.slice_schema import TIMESTAMP_TYPE
 from odfabric_engine_spark.read.text_values import TextFormats, check_text_type, typed
 
 FORMATS = [

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfabric.formats.time_formats import date_format, timestamp_format
+from odfabric.formats.files.time_formats import date_format, timestamp_format
 from odfabric_engine_spark.read.json_values import Misfit, converter
 from odfabric_engine_spark.read.text_values import TextFormats
 from odfabric_engine_spark.read.value_hints import value_hint

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from odfabric.formats.canonical_rows import row_bytes
+from odfabric.formats.slices.canonical_rows import row_bytes
 from odfabric_engine_spark.incremental.slots import Values
 from odfabric_engine_spark.incremental.value_state import ValueState
 from odfabric_engine_spark.state.byte_hash import byte_hashes

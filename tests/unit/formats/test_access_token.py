@@ -11,8 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from odfabric.errors import TokenChecksumWrong, TokenMalformed, Unauthenticated
-from odfabric.formats.access_token import SECRET_PATTERN, TokenText, make, parse, secret_bytes_of, secret_hash
-from odfabric.model.credential import TokenKind
+from odfabric.formats.secrets.access_token import SECRET_PATTERN, TokenText, make, parse, secret_bytes_of, secret_hash
+from odfabric.model.people.credential import TokenKind
 
 BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfabric.formats.array_sizes import leaf_slots, leaf_values, row_sizes
-from odfabric.formats.arrow_cast import cast_array, map_as_list
+from odfabric.formats.slices.array_sizes import leaf_slots, leaf_values, row_sizes
+from odfabric.formats.slices.arrow_cast import cast_array, map_as_list
 
 
 def required(name: str, kind: pa.DataType) -> pa.Field:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfabric.errors import IncompatibleSchema, InvalidBlock
-from odfabric.formats.arrow_schema import (
+from odfabric.formats.slices.arrow_schema import (
     arrow_to_data_schema,
     data_schema_to_arrow,
     upgrade_legacy_schema,

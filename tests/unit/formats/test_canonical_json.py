@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfabric.formats.canonical_json import (
+from odfabric.formats.json_values.canonical_json import (
     JSON_DEPTH_MAX,
     JsonValue,
     canonical_json,

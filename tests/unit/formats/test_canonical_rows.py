@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import types
 
-from odfabric.formats.canonical_rows import row_bytes
+from odfabric.formats.slices.canonical_rows import row_bytes
 from tests.support.turns import examples
 
 PRICE = pa.decimal128(12, 2)

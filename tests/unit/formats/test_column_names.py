@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfabric.errors import InvalidData, InvalidManifest, LimitExceeded
-from odfabric.formats.column_names import NAME_LIMIT, NameProblem, name_problems, shown_name
+from odfabric.formats.slices.column_names import NAME_LIMIT, NameProblem, name_problems, shown_name
 from odfabric.model.data_schema import (
     DataField,
     DataSchema,

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfabric.errors import InvalidData
-from odfabric.formats.csv_grammar import CsvDialect, CsvRecords
+from odfabric.formats.files.csv_grammar import CsvDialect, CsvRecords
 
 
 def records(text: str, **dialect: Any) -> list[list[str]]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfabric.formats.csv_options import check_csv_step, csv_dialect
+from odfabric.formats.files.csv_options import check_csv_step, csv_dialect
 from odfabric.model.source import ReadStepCsv
 
 

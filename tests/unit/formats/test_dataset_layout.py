@@ -7,7 +7,7 @@ import hashlib
 import pytest
 
 from odfabric.errors import InvalidName
-from odfabric.formats.dataset_layout import (
+from odfabric.formats.identifiers.dataset_layout import (
     alias_key,
     block_key,
     checkpoint_key,

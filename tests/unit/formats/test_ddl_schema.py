@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfabric.errors import InvalidManifest
-from odfabric.formats.ddl_schema import ddl_to_schema
+from odfabric.formats.manifests.ddl_schema import ddl_to_schema
 from odfabric.model.data_schema import (
     DataField,
     DataSchema,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfabric.formats.file_kinds import GZIP, ZIP, binary_kind, unlike_archive, wide_encoding
+from odfabric.formats.files.file_kinds import GZIP, ZIP, binary_kind, unlike_archive, wide_encoding
 
 
 def archive(*names: str) -> bytes:

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfabric.errors import InvalidData, LimitExceeded
-from odfabric.formats.csv_grammar import CsvDialect, CsvRecords
-from odfabric.formats.file_rows import BrokenRow, FileRows, RowBatch, RowLimits
+from odfabric.formats.files.csv_grammar import CsvDialect, CsvRecords
+from odfabric.formats.files.file_rows import BrokenRow, FileRows, RowBatch, RowLimits
 from odfabric.model.file_shape import FileFormat, FileShape
 
 LIMITS = RowLimits(columns_max=3, line_characters_max=100)

@@ -10,16 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfabric.errors import InvalidName
-from odfabric.formats.did import (
+from odfabric.formats.identifiers.did import (
     dataset_id_from_bytes,
     did_key,
     parse_account_id,
     parse_dataset_id,
     parse_did_key,
 )
-from odfabric.formats.multibase import decode_multibase, encode_base16, encode_base58, encode_base64url
-from odfabric.formats.multihash import multihash_from_bytes, parse_multihash
-from odfabric.formats.references import (
+from odfabric.formats.identifiers.multibase import decode_multibase, encode_base16, encode_base58, encode_base64url
+from odfabric.formats.identifiers.multihash import multihash_from_bytes, parse_multihash
+from odfabric.formats.identifiers.references import (
     parse_dataset_alias,
     parse_dataset_alias_remote,
     parse_dataset_pattern,

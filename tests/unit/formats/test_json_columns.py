@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from odfabric.errors import InvalidManifest
-from odfabric.formats.json_columns import json_members
-from odfabric.formats.manifest_events import data_schema_from_value
+from odfabric.formats.json_values.json_columns import json_members
+from odfabric.formats.manifests.manifest_events import data_schema_from_value
 
 MARK = {"odfabric.dev/type": {"kind": "Json"}}
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfabric.errors import IncompatibleSchema, InvalidData, InvalidRequest
-from odfabric.formats.json_rows import DataFormat, parse_data_format, rows_document, rows_to_json
+from odfabric.formats.json_values.json_rows import DataFormat, parse_data_format, rows_document, rows_to_json
 from tests.support.arrow_strategies import tables
 
 UNION = pa.UnionArray.from_dense(pa.array([0], pa.int8()), pa.array([0], pa.int32()), [pa.array([1], pa.int8())])

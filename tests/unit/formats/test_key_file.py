@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfabric.errors import Corrupt
-from odfabric.formats.key_file import KEY_FILE_BYTES_MAX, KEYS_MAX, decode_keys, encode_keys
+from odfabric.formats.secrets.key_file import KEY_FILE_BYTES_MAX, KEYS_MAX, decode_keys, encode_keys
 
 keys = st.lists(st.binary(min_size=32, max_size=32), min_size=1, max_size=KEYS_MAX).map(tuple)
 several = keys.filter(lambda some: len(some) > 1)

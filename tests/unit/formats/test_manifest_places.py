@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfabric.errors import IncompatibleSchema, InvalidManifest, InvalidQuery, Place
-from odfabric.formats.manifest_documents import read_documents
-from odfabric.formats.manifest_places import PlacedSnapshot
-from odfabric.formats.manifest_yaml import MANIFEST_LIMITS, parse_placed_snapshots
-from odfabric.formats.yaml_writer import dump_yaml
+from odfabric.formats.manifests.manifest_documents import read_documents
+from odfabric.formats.manifests.manifest_places import PlacedSnapshot
+from odfabric.formats.manifests.manifest_yaml import MANIFEST_LIMITS, parse_placed_snapshots
+from odfabric.formats.manifests.yaml_writer import dump_yaml
 
 HEAD = """\
 kind: DatasetSnapshot

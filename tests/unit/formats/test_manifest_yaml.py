@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfabric.errors import InvalidInput, InvalidManifest, LimitExceeded, OdfError
-from odfabric.formats.block_tables import DATA_TYPE, METADATA_EVENT, UNIONS
-from odfabric.formats.manifest_events import (
+from odfabric.formats.blocks.block_tables import DATA_TYPE, METADATA_EVENT, UNIONS
+from odfabric.formats.manifests.manifest_events import (
     data_schema_from_value,
     event_from_value,
     event_to_value,
@@ -21,8 +21,8 @@ from odfabric.formats.manifest_events import (
     read_step_from_value,
     transform_from_value,
 )
-from odfabric.formats.manifest_schema import find_flaws
-from odfabric.formats.manifest_yaml import (
+from odfabric.formats.manifests.manifest_schema import find_flaws
+from odfabric.formats.manifests.manifest_yaml import (
     MANIFEST_LIMITS,
     BlockManifest,
     block_to_manifest,
@@ -34,7 +34,7 @@ from odfabric.formats.manifest_yaml import (
     parse_snapshots,
     snapshot_to_manifest,
 )
-from odfabric.formats.yaml_documents import TextLimits
+from odfabric.formats.manifests.yaml_documents import TextLimits
 from odfabric.model.data_schema import (
     DataSchema,
     DataTypeDecimal,

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from odfabric.errors import InvalidData, LimitExceeded
-from odfabric.formats.parquet_claims import ColumnClaim, FileClaims, read_claims
+from odfabric.formats.parquet.parquet_claims import ColumnClaim, FileClaims, read_claims
 
 
 def claims_of(table: pa.Table, **options: Any) -> FileClaims:

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfabric.errors import InvalidData
-from odfabric.formats.parquet_footer import MAGIC, TAIL, Codec, Footer, Physical, read_footer
-from odfabric.formats.parquet_pages import Encoding
-from odfabric.formats.parquet_reading import batches_of, open_parquet
+from odfabric.formats.parquet.parquet_footer import MAGIC, TAIL, Codec, Footer, Physical, read_footer
+from odfabric.formats.parquet.parquet_pages import Encoding
+from odfabric.formats.parquet.parquet_reading import batches_of, open_parquet
 
 TABLE = pa.table(
     {

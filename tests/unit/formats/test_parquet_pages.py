@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfabric.errors import InvalidData
-from odfabric.formats.parquet_pages import (
+from odfabric.formats.parquet.parquet_pages import (
     Encoding,
     NeedsMore,
     Page,

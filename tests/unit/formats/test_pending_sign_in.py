@@ -12,9 +12,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from odfabric.errors import InvalidRequest
-from odfabric.formats.pending_sign_in import TEXT_CHARACTERS_MAX, seal, unseal
+from odfabric.formats.secrets.pending_sign_in import TEXT_CHARACTERS_MAX, seal, unseal
 from odfabric.model.instant import Instant
-from odfabric.model.sign_in import PendingSignIn
+from odfabric.model.people.sign_in import PendingSignIn
 
 KEY = bytes(range(32))
 OTHER_KEY = bytes(range(1, 33))

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfabric.errors import InvalidRequest
-from odfabric.formats.arrow_schema import arrow_to_data_schema, data_schema_to_arrow
-from odfabric.formats.manifest_events import data_schema_from_value
-from odfabric.formats.schema_rendering import SchemaFormat, parse_schema_format, render_schema
+from odfabric.formats.manifests.manifest_events import data_schema_from_value
+from odfabric.formats.manifests.schema_rendering import SchemaFormat, parse_schema_format, render_schema
+from odfabric.formats.slices.arrow_schema import arrow_to_data_schema, data_schema_to_arrow
 from tests.support.arrow_strategies import column_types
 
 ARROW = pa.schema(

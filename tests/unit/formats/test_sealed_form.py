@@ -11,10 +11,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from odfabric.errors import Corrupt
-from odfabric.formats.sealed_form import FORM, SEALED_BYTES_MIN, is_sealed, key_id, mark_of, open_sealed, seal
-from odfabric.formats.webhook_signature import SECRET_BYTES_MAX, SECRET_BYTES_MIN
+from odfabric.formats.secrets.sealed_form import FORM, SEALED_BYTES_MIN, is_sealed, key_id, mark_of, open_sealed, seal
+from odfabric.formats.webhooks.webhook_signature import SECRET_BYTES_MAX, SECRET_BYTES_MIN
 from odfabric.model.identity import DatasetId
-from odfabric.ports.sealing import dataset_key_context, is_plain_webhook_secret, webhook_secret_context
+from odfabric.ports.node.sealing import dataset_key_context, is_plain_webhook_secret, webhook_secret_context
 
 KEY, OTHER = bytes(range(32)), bytes(range(32, 64))
 NONCE = bytes(12)

@@ -16,11 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfabric.errors import IncompatibleSchema, InvalidData
-from odfabric.formats.arrow_schema import arrow_to_data_schema
-from odfabric.formats.logical_hash import logical_hash_of_parquet
-from odfabric.formats.parquet_reading import BATCH_ROWS
-from odfabric.formats.slice_check import SliceRules, check_slice_rows, examine_slice
-from odfabric.formats.slice_schema import new_slice_schema
+from odfabric.formats.parquet.parquet_reading import BATCH_ROWS
+from odfabric.formats.slices.arrow_schema import arrow_to_data_schema
+from odfabric.formats.slices.logical_hash import logical_hash_of_parquet
+from odfabric.formats.slices.slice_check import SliceRules, check_slice_rows, examine_slice
+from odfabric.formats.slices.slice_schema import new_slice_schema
 from odfabric.model.instant import Instant
 from odfabric.model.metadata import OffsetInterval
 from odfabric.model.vocabulary import DatasetVocabulary

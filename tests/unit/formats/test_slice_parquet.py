@@ -15,14 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfabric.errors import IncompatibleSchema, InvalidData
-from odfabric.formats.logical_hash import LogicalHasher, logical_hash_of_parquet
-from odfabric.formats.physical_hash import physical_hash
-from odfabric.formats.slice_parquet import (
+from odfabric.formats.identifiers.physical_hash import physical_hash
+from odfabric.formats.slices.logical_hash import LogicalHasher, logical_hash_of_parquet
+from odfabric.formats.slices.slice_parquet import (
     ROW_GROUP_ROWS_MAX,
     SliceWriter,
     open_slice,
 )
-from odfabric.formats.slice_schema import new_slice_schema
+from odfabric.formats.slices.slice_schema import new_slice_schema
 from odfabric.model.vocabulary import DatasetVocabulary
 from tests.support.arrow_strategies import parquet_can_hold, tables
 
@@ -139,8 +139,8 @@ class TestWriter:
         table = slice_table(rows=rows).set_column(4, "city", pa.array(["x" * length for length in lengths]))
         path, other = Path(_folder()) / "one", Path(_folder()) / "other"
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr("odfabric.formats.slice_parquet._BLOCK_BYTES", 4_000)
-            patched.setattr("odfabric.formats.slice_parquet.ROW_GROUP_BYTES_MAX", 4_000)
+            patched.setattr("odfabric.formats.slices.slice_parquet._BLOCK_BYTES", 4_000)
+            patched.setattr("odfabric.formats.slices.slice_parquet.ROW_GROUP_BYTES_MAX", 4_000)
             write_slice(path, table)
             write_in_pieces(other, table, sizes)
         assert physical_hash(path) == physical_hash(other)
@@ -194,12 +194,12 @@ class TestWriter:
         assert digest == hasher.finish()
 
     def test_row_groups_are_limited_in_rows_and_bytes(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("odfabric.formats.slice_parquet.ROW_GROUP_ROWS_MAX", 16_384)
+        monkeypatch.setattr("odfabric.formats.slices.slice_parquet.ROW_GROUP_ROWS_MAX", 16_384)
         write_slice(tmp_path / "rows", slice_table(rows=40_000))
         groups = pq.ParquetFile(tmp_path / "rows").metadata
         assert [groups.row_group(index).num_rows for index in range(groups.num_row_groups)] == [16_384, 16_384, 7_232]
-        monkeypatch.setattr("odfabric.formats.slice_parquet.ROW_GROUP_ROWS_MAX", ROW_GROUP_ROWS_MAX)
-        monkeypatch.setattr("odfabric.formats.slice_parquet.ROW_GROUP_BYTES_MAX", 1)
+        monkeypatch.setattr("odfabric.formats.slices.slice_parquet.ROW_GROUP_ROWS_MAX", ROW_GROUP_ROWS_MAX)
+        monkeypatch.setattr("odfabric.formats.slices.slice_parquet.ROW_GROUP_BYTES_MAX", 1)
         write_slice(tmp_path / "bytes", slice_table(rows=20_000))
         groups = pq.ParquetFile(tmp_path / "bytes").metadata
         assert [groups.row_group(index).num_rows for index in range(groups.num_row_groups)] == [8_192, 8_192, 3_616]

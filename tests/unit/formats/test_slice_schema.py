@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from odfabric.errors import IncompatibleSchema, InvalidData
-from odfabric.formats.arrow_schema import arrow_to_data_schema
-from odfabric.formats.slice_schema import (
+from odfabric.formats.slices.arrow_schema import arrow_to_data_schema
+from odfabric.formats.slices.slice_schema import (
     INCOMPATIBLE,
     check_compatible,
     check_readable,

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfabric.errors import InvalidData
-from odfabric.formats.slice_parquet import open_slice
-from odfabric.formats.state_rows import (
+from odfabric.formats.slices.slice_parquet import open_slice
+from odfabric.formats.slices.state_rows import (
     Changes,
     added_up,
     check_sum,

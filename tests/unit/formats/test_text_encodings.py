@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfabric.formats.text_encodings import KNOWN_ENCODINGS, check_encoding, encoding_name
+from odfabric.formats.files.text_encodings import KNOWN_ENCODINGS, check_encoding, encoding_name
 
 
 @pytest.mark.parametrize("name", KNOWN_ENCODINGS)

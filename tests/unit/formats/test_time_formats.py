@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfabric.errors import InvalidManifest
-from odfabric.formats.time_formats import check_date_format, check_timestamp_format, date_format, timestamp_format
+from odfabric.formats.files.time_formats import check_date_format, check_timestamp_format, date_format, timestamp_format
 
 
 @given(moment=st.datetimes(timezones=st.just(UTC)))

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfabric.formats.time_formats import date_format, timestamp_format
-from odfabric.formats.time_guess import epoch_function, formats_of, is_day_serial
+from odfabric.formats.files.time_formats import date_format, timestamp_format
+from odfabric.formats.files.time_guess import epoch_function, formats_of, is_day_serial
 
 DAYS = st.dates(date(1970, 1, 1), date(2068, 12, 31))
 DAY_SHAPES = [

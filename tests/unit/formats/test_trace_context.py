@@ -2,7 +2,7 @@
 
 import pytest
 
-from odfabric.formats.trace_context import TraceContext, new_trace, parse_traceparent, trace_of
+from odfabric.formats.operations.trace_context import TraceContext, new_trace, parse_traceparent, trace_of
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 

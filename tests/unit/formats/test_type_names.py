@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from odfabric.formats.ddl_schema import ddl_to_schema
-from odfabric.formats.type_names import type_name
+from odfabric.formats.manifests.ddl_schema import ddl_to_schema
+from odfabric.formats.slices.type_names import type_name
 from odfabric.model.data_schema import (
     DataField,
     DataTypeInt32,

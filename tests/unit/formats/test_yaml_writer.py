@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfabric.formats.canonical_json import JSON_INT_MAX, JSON_INT_MIN, JsonValue
-from odfabric.formats.yaml_documents import TextLimits, read_yaml_documents
-from odfabric.formats.yaml_writer import KEY_CHARACTERS_MAX, dump_yaml
+from odfabric.formats.json_values.canonical_json import JSON_INT_MAX, JSON_INT_MIN, JsonValue
+from odfabric.formats.manifests.yaml_documents import TextLimits, read_yaml_documents
+from odfabric.formats.manifests.yaml_writer import KEY_CHARACTERS_MAX, dump_yaml
 
 LIMITS = TextLimits(bytes_max=1 << 24, depth_max=64, nodes_max=10**6)
 SCALARS = st.one_of(

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from odfabric.domain.access import STRANGER, Subject
-from odfabric.model.account import Account
+from odfabric.domain.people.access import STRANGER, Subject
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.identity import Name
+from odfabric.model.people.account import Account
 from odfabric.testing.memory_node import MemoryNode
 from odfabric.usecases.people.accounts import create_account
 from odfabric.usecases.people.organisations import create_organisation

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfabric.domain.names import RESERVED_ACCOUNT_NAMES
+from odfabric.domain.people.names import RESERVED_ACCOUNT_NAMES
 from odfabric.errors import (
     AccessDenied,
     AccountSuspended,
@@ -19,7 +19,7 @@ from odfabric.errors import (
     NotFound,
     Unauthenticated,
 )
-from odfabric.model.account import AccountLimits
+from odfabric.model.people.account import AccountLimits
 from odfabric.usecases.people.accounts import (
     change_account,
     checked_display_name,

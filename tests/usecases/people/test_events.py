@@ -8,22 +8,22 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from odfabric.domain.access import Subject
+from odfabric.domain.people.access import Subject
 from odfabric.errors import InvalidRequest, NotFound
-from odfabric.formats.cloud_event import EVENT_WITHHELD, TYPE_PREFIX
-from odfabric.formats.dataset_layout import head_key
-from odfabric.formats.event_catalogue import CATALOGUE, control_schemas, event_schema
-from odfabric.model.account import DatasetRole, Visibility
+from odfabric.formats.identifiers.dataset_layout import head_key
+from odfabric.formats.webhooks.cloud_event import EVENT_WITHHELD, TYPE_PREFIX
+from odfabric.formats.webhooks.event_catalogue import CATALOGUE, control_schemas, event_schema
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.event import ALL_EVENTS, EventType
-from odfabric.model.job import Job
+from odfabric.model.jobs.job import Job
 from odfabric.model.metadata import SetInfo
-from odfabric.model.subscription import SubscriptionFormat
+from odfabric.model.people.account import DatasetRole, Visibility
+from odfabric.model.subscriptions.event import ALL_EVENTS, EventType
+from odfabric.model.subscriptions.subscription import SubscriptionFormat
+from odfabric.usecases.ingestion.push_data import PushData
 from odfabric.usecases.people.accounts import delete_account
 from odfabric.usecases.people.sharing import set_role, set_visibility
-from odfabric.usecases.push_data import PushData
-from odfabric.usecases.subscription_scope import Scope, WholeNode
-from odfabric.usecases.verify_dataset import VerifyOptions
+from odfabric.usecases.subscriptions.subscription_scope import Scope, WholeNode
+from odfabric.usecases.verification.verify_dataset import VerifyOptions
 from odfabric.wiring.renaming import rename
 from tests.usecases.people.conftest import People
 

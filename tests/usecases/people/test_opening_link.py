@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from odfabric.domain.access import LOCAL_ACCOUNT
+from odfabric.domain.people.access import LOCAL_ACCOUNT
 from odfabric.errors import NotFound, TokenRevoked
-from odfabric.model.credential import TokenKind
+from odfabric.model.people.credential import TokenKind
 from odfabric.testing.memory_node import MemoryNode
 from odfabric.usecases.people.opening_link import issue_opening_link, use_opening_link
 from odfabric.usecases.people.tokens import authenticate_session

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from odfabric.domain.access import Action
+from odfabric.domain.people.access import Action
 from odfabric.errors import AccessDenied, Changed, InvalidRequest, LastAdmin, NotFound
-from odfabric.model.account import OrganisationRole
-from odfabric.model.credential import Scope, TokenKind
+from odfabric.model.people.account import OrganisationRole
+from odfabric.model.people.credential import Scope, TokenKind
 from odfabric.usecases.people.accounts import find_account
 from odfabric.usecases.people.organisations import create_organisation, list_members, set_member
 from odfabric.usecases.people.tokens import NewToken, create_token

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 import pytest
 
 from odfabric.errors import LimitExceeded
-from odfabric.model.account import AccountLimits
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.job import Job, JobStatus
-from odfabric.usecases.account_quotas import measure_usage
+from odfabric.model.jobs.job import Job, JobStatus
+from odfabric.model.people.account import AccountLimits
+from odfabric.usecases.ingestion.push_data import PushData
 from odfabric.usecases.people.accounts import set_limits
-from odfabric.usecases.push_data import PushData
+from odfabric.usecases.rights.account_quotas import measure_usage
 from tests.usecases.people.conftest import People
 
 ROW = b'{"event_time":"2026-01-01T00:00:00Z","city":"A"}\n'

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from odfabric.errors import AccessDenied, NotFound, Unauthenticated
-from odfabric.model.account import DatasetRole
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.flow import Every, FlowKind, FlowRule, RunStatus
+from odfabric.model.jobs.flow import Every, FlowKind, FlowRule, RunStatus
+from odfabric.model.people.account import DatasetRole
 from odfabric.usecases.people.sharing import set_role
 from tests.usecases.manifests import POLLED
 from tests.usecases.people.conftest import People

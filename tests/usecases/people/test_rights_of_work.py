@@ -8,18 +8,18 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from odfabric.domain.access import Subject
+from odfabric.domain.people.access import Subject
 from odfabric.errors import AccessDenied, NotFound
-from odfabric.model.account import DatasetRole
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.credential import Scope
-from odfabric.model.job import Job, JobStatus
+from odfabric.model.jobs.job import Job, JobStatus
+from odfabric.model.people.account import DatasetRole
+from odfabric.model.people.credential import Scope
+from odfabric.usecases.ingestion.push_data import PushData
 from odfabric.usecases.people.accounts import delete_account, set_suspended
 from odfabric.usecases.people.sharing import set_role
 from odfabric.usecases.people.tokens import IssuedToken, NewToken, authenticate, create_token, revoke_token
-from odfabric.usecases.pull_dataset import PullRequest
-from odfabric.usecases.push_data import PushData
-from odfabric.usecases.verify_dataset import VerifyOptions
+from odfabric.usecases.transfer.pull_dataset import PullRequest
+from odfabric.usecases.verification.verify_dataset import VerifyOptions
 from tests.usecases.manifests import DERIVED
 from tests.usecases.people.conftest import People
 

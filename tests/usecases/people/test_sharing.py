@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from odfabric.domain.access import Action
+from odfabric.domain.people.access import Action
 from odfabric.errors import AccessDenied, Changed, InvalidRequest, NotFound, Unauthenticated
-from odfabric.model.account import DatasetRole, Visibility
+from odfabric.model.people.account import DatasetRole, Visibility
 from odfabric.usecases.people.explain import explain
 from odfabric.usecases.people.sharing import list_collaborators, set_role, set_visibility, visibility_of
 from tests.usecases.people.conftest import People

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from odfabric.domain.access import Subject
+from odfabric.domain.people.access import Subject
 from odfabric.errors import (
     AccessDenied,
     AccountSuspended,
@@ -18,8 +18,8 @@ from odfabric.errors import (
     TokenRevoked,
     WrongCredentials,
 )
-from odfabric.model.account import ExternalIdentity
-from odfabric.model.credential import Scope, TokenKind
+from odfabric.model.people.account import ExternalIdentity
+from odfabric.model.people.credential import Scope, TokenKind
 from odfabric.usecases.people.accounts import set_admin, set_suspended
 from odfabric.usecases.people.devices import (
     DeviceAnswer,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from odfabric.domain.access import Action, Subject
+from odfabric.domain.people.access import Action, Subject
 from odfabric.errors import (
     AccessDenied,
     AccountSuspended,
@@ -22,9 +22,9 @@ from odfabric.errors import (
     TokenUnknown,
     Unauthenticated,
 )
-from odfabric.formats.access_token import make
-from odfabric.model.credential import Scope, TokenKind
+from odfabric.formats.secrets.access_token import make
 from odfabric.model.instant import Instant
+from odfabric.model.people.credential import Scope, TokenKind
 from odfabric.usecases.people.accounts import set_admin, set_suspended
 from odfabric.usecases.people.organisations import list_members
 from odfabric.usecases.people.tokens import (
@@ -36,7 +36,7 @@ from odfabric.usecases.people.tokens import (
     list_tokens,
     revoke_token,
 )
-from odfabric.usecases.verify_dataset import VerifyOptions
+from odfabric.usecases.verification.verify_dataset import VerifyOptions
 from tests.usecases.people.conftest import People
 
 READ, PUSH, MANAGE, ADMIN = Scope

@@ -17,14 +17,14 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 
 from odfabric.errors import InvalidRequest, OdfError, Place
-from odfabric.usecases.problem import problem_document
+from odfabric.usecases.jobs.problem import problem_document
 from odfabric.wiring import Node
 from odfabric_api.auth import Authentication
+from odfabric_api.bodies.json_body import wrong_member
 from odfabric_api.capacity import Capacity
 from odfabric_api.contract import check_contract, contracts_of
 from odfabric_api.edge import EdgeLimits, EdgeMiddleware
 from odfabric_api.head_watch import HeadWatch
-from odfabric_api.json_body import wrong_member
 from odfabric_api.openapi import ApiApplication
 from odfabric_api.page_route import shows_page
 from odfabric_api.problems import document_response, plain_problem, problem_response, status_of

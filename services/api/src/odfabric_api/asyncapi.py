@@ -1,7 +1,7 @@
 """The AsyncAPI 3 document of webhooks: made from the catalogue of events, committed, compared by a test.
 
 `python -m odfabric_api.asyncapi docs/asyncapi.json` writes it. The node sends; a receiver that is generated from the document receives.
-Not here: the events themselves (`odfabric.formats.event_catalogue`).
+Not here: the events themselves (`odfabric.formats.webhooks.event_catalogue`).
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from odfabric.formats.cloud_event import CONTENT_TYPE, EVENT_WITHHELD, SUBSCRIPTION_TESTED
-from odfabric.formats.event_catalogue import CATALOGUE, control_schemas, event_schema
+from odfabric.formats.webhooks.cloud_event import CONTENT_TYPE, EVENT_WITHHELD, SUBSCRIPTION_TESTED
+from odfabric.formats.webhooks.event_catalogue import CATALOGUE, control_schemas, event_schema
 
 _CHANNEL = "receiver"
 _HEADERS = {

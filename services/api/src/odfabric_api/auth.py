@@ -3,7 +3,7 @@
 Owns how a subject comes from the Authorization header or the session cookie, and the dependencies that stand for policies. Invariant: deny by
 default - a route has one of them in its signature or stands in the tests' list of public routes; the policy is decided before values, headers
 or body are looked at, and a dataset that may not be read looks exactly like one that does not exist. Not here: the decision itself
-(`domain.access`), how credentials are made (`usecases.people`).
+(`domain.people.access`), how credentials are made (`usecases.people`).
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from fastapi import Depends, Path, Request, Security
 from fastapi.openapi.models import HTTPBearer
 from fastapi.security.base import SecurityBase
 
-from odfabric.domain.access import STRANGER, Action, Verdict, refusal
-from odfabric.domain.access import Subject as Subject
+from odfabric.domain.people.access import STRANGER, Action, Verdict, refusal
+from odfabric.domain.people.access import Subject as Subject
 from odfabric.errors import AccessDenied, CredentialRefused, InvalidRequest, NotFound
-from odfabric.formats.references import parse_name
-from odfabric.model.account import Account
+from odfabric.formats.identifiers.references import parse_name
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.credential import OPERATOR_TOKEN_ID
 from odfabric.model.identity import DatasetAlias
+from odfabric.model.people.account import Account
+from odfabric.model.people.credential import OPERATOR_TOKEN_ID
 from odfabric.telemetry import present_trace
 from odfabric.usecases.people.accounts import named_account
 from odfabric.usecases.people.tokens import authenticate, authenticate_session

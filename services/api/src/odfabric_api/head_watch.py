@@ -17,7 +17,7 @@ from anyio import to_thread
 from odfabric.errors import OdfError
 from odfabric.model.identity import DatasetId
 from odfabric.model.multihash import Multihash
-from odfabric.ports.signals import Topic
+from odfabric.ports.subscriptions.signals import Topic
 from odfabric.wiring import Node
 
 _log = logging.getLogger(__name__)

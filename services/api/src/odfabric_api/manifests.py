@@ -1,6 +1,6 @@
 """Manifests that people send: one dataset each, of the name that they were sent to.
 
-Owns how a received text becomes a snapshot with places in that text. Not here: reading manifests (`formats.manifest_yaml`), what a snapshot
+Owns how a received text becomes a snapshot with places in that text. Not here: reading manifests (`formats.manifests.manifest_yaml`), what a snapshot
 may hold (`usecases`).
 """
 
@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from odfabric.errors import InvalidRequest, Place
-from odfabric.formats.manifest_places import PlacedSnapshot
-from odfabric.formats.manifest_yaml import parse_placed_snapshots
-from odfabric.formats.yaml_documents import TextLimits
+from odfabric.formats.manifests.manifest_places import PlacedSnapshot
+from odfabric.formats.manifests.manifest_yaml import parse_placed_snapshots
+from odfabric.formats.manifests.yaml_documents import TextLimits
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.identity import DatasetAlias
 from odfabric.model.manifest import DatasetSnapshot

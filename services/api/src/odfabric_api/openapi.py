@@ -14,8 +14,9 @@ from typing import Any
 from fastapi import FastAPI
 from pydantic.json_schema import models_json_schema
 
-from odfabric_api import subscription_values
-from odfabric_api.json_body import JsonModel
+from odfabric_api.bodies import subscription_values
+from odfabric_api.bodies.json_body import JsonModel
+from odfabric_api.bodies.schemas import Problem
 from odfabric_api.routes import (
     accounts,
     admin,
@@ -32,7 +33,6 @@ from odfabric_api.routes import (
     uploads,
     variables,
 )
-from odfabric_api.schemas import Problem
 
 BODY_MODELS: tuple[type[JsonModel], ...] = (
     datasets.NameBody,

@@ -8,7 +8,7 @@ from typing import Any
 from starlette.requests import Request
 
 from odfabric.errors import InvalidRequest, Place
-from odfabric.formats.multihash import parse_multihash
+from odfabric.formats.identifiers.multihash import parse_multihash
 from odfabric.model.instant import Instant
 from odfabric.model.multihash import Multihash
 

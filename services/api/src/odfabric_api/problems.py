@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from starlette.responses import Response
 
 from odfabric.errors import Changed, LimitExceeded, OdfError
-from odfabric.usecases.problem import PROBLEM_TYPE_PREFIX, problem_document
+from odfabric.usecases.jobs.problem import PROBLEM_TYPE_PREFIX, problem_document
 
 PROBLEM_MEDIA_TYPE = "application/problem+json"
 

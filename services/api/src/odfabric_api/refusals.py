@@ -12,7 +12,7 @@ from fastapi import Request
 from starlette.background import BackgroundTask
 
 from odfabric.errors import AccessDenied, CredentialRefused, OdfError, WrongCredentials
-from odfabric.model.audit import Actor, AuditEntry, AuditKind, AuditOutcome
+from odfabric.model.people.audit import Actor, AuditEntry, AuditKind, AuditOutcome
 from odfabric_api.auth import Subject, node_of
 
 _log = logging.getLogger(__name__)

@@ -14,8 +14,15 @@ from dataclasses import replace
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from odfabric.formats.trace_context import HEADER, SPAN_BYTES, TRACE_BYTES, TraceContext, new_trace, parse_traceparent
-from odfabric.model.span import SpanKind
+from odfabric.formats.operations.trace_context import (
+    HEADER,
+    SPAN_BYTES,
+    TRACE_BYTES,
+    TraceContext,
+    new_trace,
+    parse_traceparent,
+)
+from odfabric.model.node.span import SpanKind
 from odfabric.telemetry import finish_span, is_recorded, working_on
 
 REQUEST_ID_HEADER = "x-request-id"

@@ -23,7 +23,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from odfabric.errors import Determinate, External, LimitExceeded, OdfError
-from odfabric.formats import engine_wire as wire
+from odfabric.formats.engine_messages import engine_wire as wire
 from odfabric.model.engine import EngineProgress
 from odfabric_engine_spark.call import EngineCall, StopSignal
 from odfabric_engine_spark.exchange import ExchangeFolder

@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 from pyarrow import types
 
 from odfabric.errors import InvalidData, Place
-from odfabric.formats.parquet_reading import arrow_schema_of, batches_of, open_parquet
-from odfabric.formats.slice_schema import TIMESTAMP_TYPE
+from odfabric.formats.parquet.parquet_reading import arrow_schema_of, batches_of, open_parquet
+from odfabric.formats.slices.slice_schema import TIMESTAMP_TYPE
 from odfabric.model.engine import SliceFile, TransformStep
 from odfabric.model.engine_contract import Watermark
 from odfabric.model.instant import NANOS_PER_MILLI, Instant

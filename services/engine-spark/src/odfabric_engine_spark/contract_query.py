@@ -17,10 +17,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from odfabric.errors import IncompatibleSchema, InvalidData, InvalidQuery, InvalidRequest, Place
-from odfabric.formats.arrow_cast import cast_array
-from odfabric.formats.parquet_reading import arrow_schema_of, open_parquet
-from odfabric.formats.parquet_reading import batches_of as rows_of
-from odfabric.formats.slice_parquet import SliceWriter
+from odfabric.formats.parquet.parquet_reading import arrow_schema_of, open_parquet
+from odfabric.formats.parquet.parquet_reading import batches_of as rows_of
+from odfabric.formats.slices.arrow_cast import cast_array
+from odfabric.formats.slices.slice_parquet import SliceWriter
 from odfabric.model import engine_contract as contract
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.catalyst import Catalyst, analysed

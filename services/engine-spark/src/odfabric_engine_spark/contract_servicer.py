@@ -1,7 +1,7 @@
 """The gRPC service `engine.Engine`, for coordinators of the reference.
 
 Owns its two methods, the names that it gives to files of the exchange folder, and its kinds of errors. Invariant: every stream
-ends with exactly one of Success, InvalidQuery and InternalError. Not here: bytes (`odfabric.formats.engine_contract`), where
+ends with exactly one of Success, InvalidQuery and InternalError. Not here: bytes (`odfabric.formats.blocks.engine_contract`), where
 it may listen (`contract_address`), the work (`contract_transform`, `contract_query`).
 """
 
@@ -14,14 +14,14 @@ from typing import TypeVar
 import grpc
 
 from odfabric.errors import IncompatibleSchema, InvalidData, InvalidQuery, InvalidRequest, OdfError
-from odfabric.formats import engine_wire as wire
-from odfabric.formats.engine_contract import (
+from odfabric.formats.blocks.engine_contract import (
     EXECUTE_RAW_QUERY,
     EXECUTE_TRANSFORM,
     SERVICE,
     decode_message,
     encode_message,
 )
+from odfabric.formats.engine_messages import engine_wire as wire
 from odfabric.model import engine_contract as contract
 from odfabric.model.engine import EngineProgress
 from odfabric_engine_spark.contract_query import execute_contract_query

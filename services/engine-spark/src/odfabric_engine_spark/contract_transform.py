@@ -15,9 +15,9 @@ from dataclasses import replace
 import pyarrow as pa
 
 from odfabric.errors import IncompatibleSchema, InvalidData, InvalidRequest, Place
-from odfabric.formats.arrow_schema import arrow_to_data_schema
-from odfabric.formats.engine_contract import vocabulary_from_contract
-from odfabric.formats.parquet_reading import arrow_schema_of, open_parquet
+from odfabric.formats.blocks.engine_contract import vocabulary_from_contract
+from odfabric.formats.parquet.parquet_reading import arrow_schema_of, open_parquet
+from odfabric.formats.slices.arrow_schema import arrow_to_data_schema
 from odfabric.model import engine_contract as contract
 from odfabric.model.data_schema import DataSchema
 from odfabric.model.engine import TransformRequest, TransformRequestInput

@@ -11,9 +11,9 @@ from pyarrow import types
 from pyspark.sql import functions as F
 
 from odfabric.errors import InvalidData
-from odfabric.formats.slice_schema import TIMESTAMP_TYPE
-from odfabric.formats.time_formats import RFC3339_DATE, RFC3339_TIMESTAMP
-from odfabric.formats.time_guess import epoch_function
+from odfabric.formats.files.time_formats import RFC3339_DATE, RFC3339_TIMESTAMP
+from odfabric.formats.files.time_guess import epoch_function
+from odfabric.formats.slices.slice_schema import TIMESTAMP_TYPE
 from odfabric_engine_spark.read.input_rows import ROW, InputRows, column, shown
 from odfabric_engine_spark.read.text_values import TextFormats
 from odfabric_engine_spark.read.value_hints import value_hint

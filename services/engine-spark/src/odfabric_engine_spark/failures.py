@@ -1,7 +1,7 @@
 """What Spark and Arrow say when something fails, as errors of the closed tree.
 
 Owns the reading of their exceptions that no operation has turned into something better. Invariant: a message for users
-holds neither paths of this machine nor stack traces. Not here: how errors travel (`odfabric.formats.engine_wire`).
+holds neither paths of this machine nor stack traces. Not here: how errors travel (`odfabric.formats.engine_messages.engine_wire`).
 """
 
 from __future__ import annotations

@@ -18,9 +18,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from odfabric.errors import Corrupt, Determinate, InvalidData, InvalidRequest, OdfError, Place
-from odfabric.formats.arrow_schema import arrow_to_data_schema, data_schema_to_arrow
-from odfabric.formats.column_names import WRONG_COLUMNS, name_problems
-from odfabric.formats.slice_schema import TIMESTAMP_TYPE, check_compatible, check_storable, new_slice_schema
+from odfabric.formats.slices.arrow_schema import arrow_to_data_schema, data_schema_to_arrow
+from odfabric.formats.slices.column_names import WRONG_COLUMNS, name_problems
+from odfabric.formats.slices.slice_schema import TIMESTAMP_TYPE, check_compatible, check_storable, new_slice_schema
 from odfabric.model.engine import IngestRequest, IngestResult
 from odfabric.model.instant import SECONDS_PER_DAY, Instant
 from odfabric.model.source import (

@@ -16,7 +16,7 @@ from pyarrow import types
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
-from odfabric.formats.canonical_rows import one_array
+from odfabric.formats.slices.canonical_rows import one_array
 
 _HANDED_BYTES_MAX = 256 << 20
 """Python's collector counts objects, not what Spark keeps for them; after so many bytes it is asked to look."""

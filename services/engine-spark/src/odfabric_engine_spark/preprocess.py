@@ -23,7 +23,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from odfabric.errors import InvalidData, OdfError, Place
-from odfabric.formats.slice_schema import TIMESTAMP_TYPE
+from odfabric.formats.slices.slice_schema import TIMESTAMP_TYPE
 from odfabric.model.engine import RenamedColumn
 from odfabric.model.metadata import TransformSql
 from odfabric.model.source import MergeStrategy, MergeStrategyChangelogStream, MergeStrategyUpsertStream

@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
 from odfabric.errors import InvalidData
-from odfabric.formats.parquet_reading import batches_of as batches_of_file
+from odfabric.formats.parquet.parquet_reading import batches_of as batches_of_file
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.catalyst import rehomed
 from odfabric_engine_spark.failures import as_odf_error, spark_text

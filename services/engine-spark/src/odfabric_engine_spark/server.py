@@ -22,7 +22,7 @@ import grpc
 
 from odfabric.asked_to_end import AskedToEnd
 from odfabric.errors import Determinate
-from odfabric.formats.grpc_target import grpc_target
+from odfabric.formats.engine_messages.grpc_target import grpc_target
 from odfabric.generated.engine_v1 import engine_pb2_grpc
 from odfabric.model.engine import EngineInfo
 from odfabric_engine_spark.calls import CallRunner

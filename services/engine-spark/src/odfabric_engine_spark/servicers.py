@@ -2,7 +2,7 @@
 
 Owns the stream of each call: progress, then exactly one terminal message. Invariant: whatever an operation raises, the caller
 gets a failure of the closed tree, or the status INTERNAL without details for a bug of ours, which the log tells in full.
-Not here: threads and deadlines (`calls`), the forms of messages (`odfabric.formats.engine_wire`).
+Not here: threads and deadlines (`calls`), the forms of messages (`odfabric.formats.engine_messages.engine_wire`).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Generic, TypeVar, cast
 import grpc
 
 from odfabric.errors import Determinate, LimitExceeded, OdfError
-from odfabric.formats import engine_wire as wire
-from odfabric.formats import judgement_wire
+from odfabric.formats.engine_messages import engine_wire as wire
+from odfabric.formats.engine_messages import judgement_wire
 from odfabric.generated.engine_v1 import engine_pb2 as pb
 from odfabric.generated.engine_v1 import engine_pb2_grpc
 from odfabric.model.engine import EngineInfo, EngineProgress, TransformResult, ValidateRequest

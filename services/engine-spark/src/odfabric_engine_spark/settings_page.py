@@ -12,7 +12,7 @@ import sys
 from dataclasses import fields
 from itertools import pairwise
 
-from odfabric.formats.settings_table import settings_table
+from odfabric.formats.operations.settings_table import settings_table
 from odfabric_engine_spark.settings import EngineSettings
 
 HEAD = """\

@@ -20,9 +20,9 @@ from pyarrow import types
 from pyspark.sql import Column, DataFrame
 
 from odfabric.errors import InvalidData, LimitExceeded, Place
-from odfabric.formats.arrow_cast import cast_array
-from odfabric.formats.slice_parquet import SliceWriter
-from odfabric.formats.slice_schema import OFFSET_TYPE, TIMESTAMP_TYPE
+from odfabric.formats.slices.arrow_cast import cast_array
+from odfabric.formats.slices.slice_parquet import SliceWriter
+from odfabric.formats.slices.slice_schema import OFFSET_TYPE, TIMESTAMP_TYPE
 from odfabric.model.instant import NANOS_PER_SECOND, SECONDS_PER_DAY, Instant
 from odfabric.model.offsets import OffsetRange
 from odfabric.model.operation import OperationType

@@ -2,7 +2,7 @@
 
 Owns the two tables. Invariant: a value that passes Spark in the type given here comes back as the same value: unsigned
 integers are widened, timestamps are microseconds, and a type that Spark would change is refused by name (RULINGS 22). Not
-here: which types a slice may hold (`odfabric.formats.slice_schema`).
+here: which types a slice may hold (`odfabric.formats.slices.slice_schema`).
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pyarrow import types
 from pyspark.sql import types as T
 
 from odfabric.errors import IncompatibleSchema, Place
-from odfabric.formats.arrow_schema import DECIMAL_128_DIGITS_MAX
-from odfabric.formats.slice_schema import TIMESTAMP_TYPE
+from odfabric.formats.slices.arrow_schema import DECIMAL_128_DIGITS_MAX
+from odfabric.formats.slices.slice_schema import TIMESTAMP_TYPE
 
 _PLAIN = {
     pa.bool_(): T.BooleanType(),

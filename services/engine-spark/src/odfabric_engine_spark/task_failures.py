@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from odfabric.errors import Determinate, OdfError
-from odfabric.formats.engine_wire import failure_from_wire, failure_to_wire
+from odfabric.formats.engine_messages.engine_wire import failure_from_wire, failure_to_wire
 from odfabric.generated.engine_v1 import engine_pb2 as pb
 from odfabric_engine_spark.failures import as_odf_error
 

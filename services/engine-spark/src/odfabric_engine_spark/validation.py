@@ -18,7 +18,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from odfabric.errors import LimitExceeded, OdfError
-from odfabric.formats.arrow_schema import data_schema_to_arrow
+from odfabric.formats.slices.arrow_schema import data_schema_to_arrow
 from odfabric.model.engine import QueryEvolution, QueryInput, QueryProblem, ValidateRequest, ValidateResult
 from odfabric.model.metadata import SqlQueryStep, TransformSql
 from odfabric_engine_spark.call import EngineCall

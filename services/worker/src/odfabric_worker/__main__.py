@@ -14,7 +14,7 @@ from prometheus_client import start_http_server
 from odfabric.adapters.system.owner import end_with_owner
 from odfabric.asked_to_end import AskedToEnd
 from odfabric.errors import OdfError
-from odfabric.model.job import Lane
+from odfabric.model.jobs.job import Lane
 from odfabric.settings import Settings, read_settings
 from odfabric.telemetry import start_logging
 from odfabric.wiring import Node, open_node

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from functools import partial
 
 from odfabric.errors import OdfError
-from odfabric.model.job import Lane
-from odfabric.ports.signals import Signals, Topic
+from odfabric.model.jobs.job import Lane
+from odfabric.ports.subscriptions.signals import Signals, Topic
 from odfabric_worker.hints import Hints
 from odfabric_worker.runner import Runner
 

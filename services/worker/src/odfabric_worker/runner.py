@@ -2,7 +2,7 @@
 
 Owns the threads of the worker process and their pace; what they do is in the use cases. Invariant: the runner remembers nothing.
 A job that is being done is held by a lease, prolonged while its thread lives, so a runner that is killed loses no work: another
-one takes the lease when it expires. Not here: the order of retries and attempts (`usecases.run_job`, `usecases.deliver`).
+one takes the lease when it expires. Not here: the order of retries and attempts (`usecases.jobs.run_job`, `usecases.subscriptions.deliver`).
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import partial
 
-from odfabric.domain.delivery_shares import UnderWay, avoided, sure
-from odfabric.domain.duties import ROUND_S
+from odfabric.domain.flows.duties import ROUND_S
+from odfabric.domain.subscriptions.delivery_shares import UnderWay, avoided, sure
 from odfabric.errors import OdfError
-from odfabric.model.duty import Duty
-from odfabric.model.job import Job, Lane
-from odfabric.model.subscription import Avoided, Delivery
-from odfabric.ports.signals import Topic
+from odfabric.model.jobs.duty import Duty
+from odfabric.model.jobs.job import Job, Lane
+from odfabric.model.subscriptions.subscription import Avoided, Delivery
+from odfabric.ports.subscriptions.signals import Topic
 from odfabric.wiring import Node
 
 _log = logging.getLogger(__name__)

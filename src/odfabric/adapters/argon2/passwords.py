@@ -1,7 +1,7 @@
 """Passwords with Argon2id (RFC 9106), one lane each.
 
 Owns parameters and errors of the library. Invariant: at most `hashes_at_once_max` times `memory_mib` of memory are in use. Not here:
-which passwords may be chosen (`domain.passwords`).
+which passwords may be chosen (`domain.people.passwords`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from argon2 import PasswordHasher
 from argon2.exceptions import Argon2Error, VerifyMismatchError
 
 from odfabric.adapters.argon2.turns import Turns
-from odfabric.domain.passwords import normalised
+from odfabric.domain.people.passwords import normalised
 from odfabric.errors import Corrupt, Determinate, OdfError
 
 _LANES = 1

@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import BinaryIO
 
 from odfabric.errors import External, InvalidName, NotFound
-from odfabric.formats.block import block_hash
-from odfabric.formats.multihash import parse_multihash
-from odfabric.formats.physical_hash import KnownFiles, physical_hash
+from odfabric.formats.blocks.block import block_hash
+from odfabric.formats.identifiers.multihash import parse_multihash
+from odfabric.formats.identifiers.physical_hash import KnownFiles, physical_hash
 from odfabric.model.multihash import Multihash
-from odfabric.ports.object_store import ObjectStat, ObjectStore, ReadableBytes
+from odfabric.ports.datasets.object_store import ObjectStat, ObjectStore, ReadableBytes
 
 KEPT = frozenset({"blocks", "data", "checkpoints"})
-"""Second parts of keys (`formats.dataset_layout`) whose objects never change."""
+"""Second parts of keys (`formats.identifiers.dataset_layout`) whose objects never change."""
 
 CHECKPOINTS_KNOWN_MAX = 4096
 """Copies of checkpoints that a process remembers to have hashed."""

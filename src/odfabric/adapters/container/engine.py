@@ -2,7 +2,7 @@
 
 Owns the command and what its endings mean. Invariants: no text of a source becomes an option or a variable of the engine's own process;
 a container has no network but the one that the operator names, no capabilities, bounded memory, processes, time and output; its files are
-read as regular files only. Not here: the protocol's variables (`usecases.sources.container_fetch`).
+read as regular files only. Not here: the protocol's variables (`usecases.polling.container_fetch`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tempfile import TemporaryDirectory
 from typing import IO
 
 from odfabric.errors import Determinate, InvalidData, InvalidManifest, LimitExceeded, Place
-from odfabric.ports.containers import OUTPUT_FOLDER, ContainerAnswer, ContainerRun
+from odfabric.ports.sources.containers import OUTPUT_FOLDER, ContainerAnswer, ContainerRun
 
 _NEW_ETAG, _NEW_LAST_MODIFIED, _HAS_MORE = "new-etag", "new-last-modified", "new-has-more-data"
 _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]{0,499}", re.ASCII)
@@ -49,7 +49,7 @@ class ContainerLimits:
 
 
 class CliContainerSource:
-    """`ports.containers.ContainerSource` over the command `engine`; `images` are patterns (`*`) of those that may be run."""
+    """`ports.sources.containers.ContainerSource` over the command `engine`; `images` are patterns (`*`) of those that may be run."""
 
     def __init__(self, engine: Path, images: Sequence[str], limits: ContainerLimits) -> None:
         self._engine = engine

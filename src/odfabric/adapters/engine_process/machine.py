@@ -10,7 +10,7 @@ import sys
 
 from odfabric.adapters.engine_process.launcher import ENVIRONMENT
 from odfabric.errors import Determinate
-from odfabric.model.surroundings import EngineMachine
+from odfabric.model.node.surroundings import EngineMachine
 
 _AVAILABLE = re.compile(r"^MemAvailable:\s+(\d+) kB$", re.MULTILINE)
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from odfabric.adapters.ftp.url import FtpUrl, parse_ftp_url
 from odfabric.errors import AccessDenied, Determinate, InvalidRequest, LimitExceeded, NotFound, OdfError, Place
-from odfabric.ports.egress import FetchedFile, TcpConnections
+from odfabric.ports.sources.egress import FetchedFile, TcpConnections
 
 _PIECE_BYTES = 64 * 1024
 _REPLY_BYTES_MAX = 64 * 1024
@@ -46,7 +46,7 @@ class FtpLimits:
 
 
 class FtpFetch:
-    """`ports.egress.HttpSource` for ftp and ftps: 304 stands for a file whose time and size are known."""
+    """`ports.sources.egress.HttpSource` for ftp and ftps: 304 stands for a file whose time and size are known."""
 
     def __init__(self, connections: TcpConnections, limits: FtpLimits, ssl_context: ssl.SSLContext) -> None:
         self._connections = connections

@@ -3,7 +3,7 @@
 Owns how one of our transactions is asked for in that contract: schema files beside the call's other files, paths as the engine
 sees them, watermarks as pairs. Invariant: what comes back is as foreign as any file from outside: interval, columns, operations
 and times of the slice are checked before anybody sees the result. Results are pure and commit nothing, so whatever breaks on
-the way is Determinate. Not here: bytes of messages (`formats.engine_contract`), which transform goes to which engine (`wiring`).
+the way is Determinate. Not here: bytes of messages (`formats.blocks.engine_contract`), which transform goes to which engine (`wiring`).
 Source: specification facts, "Transforms" 3 to 5.
 """
 
@@ -28,19 +28,19 @@ from odfabric.errors import (
     LimitExceeded,
     Place,
 )
-from odfabric.formats.arrow_schema import arrow_to_data_schema, data_schema_to_arrow
-from odfabric.formats.engine_contract import (
+from odfabric.formats.blocks.engine_contract import (
     EXECUTE_TRANSFORM,
     SERVICE,
     decode_message,
     encode_message,
     vocabulary_to_contract,
 )
-from odfabric.formats.grpc_target import grpc_target
-from odfabric.formats.parquet_reading import arrow_schema_of, open_parquet
-from odfabric.formats.slice_check import SliceRules, check_slice_rows
-from odfabric.formats.slice_parquet import SliceWriter
-from odfabric.formats.slice_schema import check_storable
+from odfabric.formats.engine_messages.grpc_target import grpc_target
+from odfabric.formats.parquet.parquet_reading import arrow_schema_of, open_parquet
+from odfabric.formats.slices.arrow_schema import arrow_to_data_schema, data_schema_to_arrow
+from odfabric.formats.slices.slice_check import SliceRules, check_slice_rows
+from odfabric.formats.slices.slice_parquet import SliceWriter
+from odfabric.formats.slices.slice_schema import check_storable
 from odfabric.model import engine_contract as contract
 from odfabric.model.engine import (
     EngineIdentity,

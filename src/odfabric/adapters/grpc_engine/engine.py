@@ -2,7 +2,7 @@
 
 Owns the channel, the token, deadlines, and what a broken connection means. Invariant: results are pure and commit nothing, so
 whatever breaks on the way is Determinate: the same request may be repeated on another engine. Not here: how an engine is
-found or started (`adapters.engine_process`), who repeats a call (`patient`), the forms of messages (`formats.engine_wire`).
+found or started (`adapters.engine_process`), who repeats a call (`patient`), the forms of messages (`formats.engine_messages.engine_wire`).
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import NoReturn, Protocol, TypeVar
 import grpc
 
 from odfabric.errors import Determinate, LimitExceeded, Unauthenticated
-from odfabric.formats import engine_wire as wire
-from odfabric.formats import judgement_wire
-from odfabric.formats.grpc_target import grpc_target
-from odfabric.formats.trace_context import HEADER as TRACE_HEADER
+from odfabric.formats.engine_messages import engine_wire as wire
+from odfabric.formats.engine_messages import judgement_wire
+from odfabric.formats.engine_messages.grpc_target import grpc_target
+from odfabric.formats.operations.trace_context import HEADER as TRACE_HEADER
 from odfabric.generated.engine_v1 import engine_pb2 as pb
 from odfabric.generated.engine_v1 import engine_pb2_grpc
 from odfabric.model.engine import (

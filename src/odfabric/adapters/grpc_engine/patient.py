@@ -2,7 +2,7 @@
 
 Owns how long a call waits for an engine and whether it is repeated on the next one. Invariants: the waiting of one call is bounded; a call
 that never came to an engine is made as soon as there is one; a judgement or a query that lost its engine is repeated, and refused as too
-expensive when engines break down under it again and again; other calls are repeated by whoever made them (`usecases.run_job`). Not here:
+expensive when engines break down under it again and again; other calls are repeated by whoever made them (`usecases.jobs.run_job`). Not here:
 how an engine is found or started (`adapters.engine_process`).
 """
 

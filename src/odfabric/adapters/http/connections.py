@@ -17,7 +17,7 @@ from odfabric.errors import Determinate, InvalidRequest, Place
 
 
 class GuardedConnections:
-    """`ports.egress.TcpConnections`. Safe for use by many threads; close it when done."""
+    """`ports.sources.egress.TcpConnections`. Safe for use by many threads; close it when done."""
 
     def __init__(
         self,

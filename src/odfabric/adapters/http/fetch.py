@@ -1,7 +1,7 @@
 """Polling of http and https sources: a conditional GET into a file.
 
 Owns which statuses are answers of a source: 200 is data, 304 is nothing new, everything else (other 2xx included) is a failure,
-of which `domain.remote_answers` says whether it is final. Invariant: the file exists only if all of it has arrived. Not here: what a
+of which `domain.sources.remote_answers` says whether it is final. Invariant: the file exists only if all of it has arrived. Not here: what a
 source state is, and when a source is polled. Source: reference behaviour of ingest, section "Fetch kinds".
 """
 
@@ -13,12 +13,12 @@ from pathlib import Path
 from odfabric.adapters.http.egress import Egress, SizeLimit
 from odfabric.adapters.http.new_file import write_new_file
 from odfabric.adapters.http.retry_after import retry_after_s
-from odfabric.domain.remote_answers import failed_answer
-from odfabric.ports.egress import FetchedFile
+from odfabric.domain.sources.remote_answers import failed_answer
+from odfabric.ports.sources.egress import FetchedFile
 
 
 class HttpFetch:
-    """`ports.egress.HttpSource` over the guarded client."""
+    """`ports.sources.egress.HttpSource` over the guarded client."""
 
     def __init__(self, egress: Egress, *, source_bytes_max: int) -> None:
         """`source_bytes_max`: largest file, as received and decoded."""

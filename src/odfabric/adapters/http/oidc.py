@@ -1,7 +1,7 @@
 """Signing in at OpenID Connect providers: authorization code with PKCE.
 
 Owns the two steps and what binds them: state, nonce, verifier, time, issuer. Not here: requests (`oidc_client`), ID tokens (`id_token`),
-cookies (`formats.pending_sign_in`). Source: OpenID Connect Core 1.0, section 3.1; RFC 7636; RFC 9207; RFC 9700.
+cookies (`formats.secrets.pending_sign_in`). Source: OpenID Connect Core 1.0, section 3.1; RFC 7636; RFC 9207; RFC 9700.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from urllib.parse import urlencode
 from odfabric.adapters.http.egress import Egress, EgressLimits
 from odfabric.adapters.http.id_token import Expected, UnknownKey, verified_claims
 from odfabric.adapters.http.oidc_client import Metadata, OidcClient, OidcLimits, OidcProvider, error_code, issuer_url
-from odfabric.domain.sign_in import check_domain
+from odfabric.domain.people.sign_in import check_domain
 from odfabric.errors import Determinate, InvalidRequest, NotFound, Place, WrongCredentials
 from odfabric.model.instant import NANOS_PER_SECOND
-from odfabric.model.sign_in import PendingSignIn, VerifiedIdentity
-from odfabric.ports.clock import Clock, Entropy
-from odfabric.ports.identity_provider import IdentityProviderInfo
+from odfabric.model.people.sign_in import PendingSignIn, VerifiedIdentity
+from odfabric.ports.node.clock import Clock, Entropy
+from odfabric.ports.people.identity_provider import IdentityProviderInfo
 
 CODE_CHARACTERS_MAX = 4096
 NAME_CHARACTERS_MAX = 200

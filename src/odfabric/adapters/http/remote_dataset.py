@@ -1,6 +1,6 @@
 """Datasets of other nodes and of plain web folders, read by the Simple Transfer Protocol.
 
-Owns the mapping of its four GET paths and of statuses that tell about tokens; the others are those of `domain.remote_answers`. Invariant: a token is sent to the origin of the URL it
+Owns the mapping of its four GET paths and of statuses that tell about tokens; the others are those of `domain.sources.remote_answers`. Invariant: a token is sent to the origin of the URL it
 was given with, and nowhere else. Nothing that comes back is trusted: hashes are checked by whoever asked. Source: transfer
 protocols of the reference, sections 1 to 3 (RFC-007).
 """
@@ -16,7 +16,7 @@ from odfabric.adapters.http.egress import Answer, Egress, SizeLimit
 from odfabric.adapters.http.new_file import write_new_file
 from odfabric.adapters.http.retry_after import retry_after_s
 from odfabric.adapters.http.url import HttpUrl
-from odfabric.domain.remote_answers import failed_answer
+from odfabric.domain.sources.remote_answers import failed_answer
 from odfabric.errors import (
     AccessDenied,
     CorruptedSource,
@@ -25,9 +25,9 @@ from odfabric.errors import (
     Place,
     Unauthenticated,
 )
-from odfabric.formats.dataset_layout import BLOCKS, HEAD, object_path, parse_ref
+from odfabric.formats.identifiers.dataset_layout import BLOCKS, HEAD, object_path, parse_ref
 from odfabric.model.multihash import Multihash
-from odfabric.ports.egress import RemoteDataset
+from odfabric.ports.sources.egress import RemoteDataset
 
 HEAD_BYTES_MAX = 200
 TOKEN_CHARACTERS_MAX = 8 * 1024
@@ -36,7 +36,7 @@ _BEARER = re.compile(r"[A-Za-z0-9._~+/=-]+", re.ASCII)
 
 
 class HttpRemoteDatasets:
-    """`ports.egress.RemoteDatasets` for http(s):// and odf+http(s)://."""
+    """`ports.sources.egress.RemoteDatasets` for http(s):// and odf+http(s)://."""
 
     def __init__(self, egress: Egress, *, block_bytes_max: int) -> None:
         self._egress = egress

@@ -7,7 +7,7 @@ from email.utils import parsedate_to_datetime
 from time import time
 
 from odfabric.adapters.http.egress import AnswerHead
-from odfabric.domain.remote_answers import RETRY_AFTER_S_MAX
+from odfabric.domain.sources.remote_answers import RETRY_AFTER_S_MAX
 
 
 def retry_after_s(answer: AnswerHead) -> int | None:

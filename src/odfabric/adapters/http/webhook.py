@@ -1,7 +1,7 @@
 """Delivery of webhooks: one POST, one answer.
 
 Owns what an attempt is: every status is an answer, no redirect is followed, the beginning of the answer's body is kept as text. Not here:
-signing (`formats.webhook_signature`) and what follows from the answer (`domain.delivery`). Source: Standard Webhooks 1.0.
+signing (`formats.webhooks.webhook_signature`) and what follows from the answer (`domain.subscriptions.delivery`). Source: Standard Webhooks 1.0.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from odfabric.adapters.http.egress import Egress
 from odfabric.adapters.http.retry_after import retry_after_s
 from odfabric.adapters.http.url import parse_http_url
-from odfabric.model.subscription import RESPONSE_BYTES_MAX, WebhookResponse
+from odfabric.model.subscriptions.subscription import RESPONSE_BYTES_MAX, WebhookResponse
 
 
 class HttpWebhookSender:
-    """`ports.egress.WebhookSender` over the guarded client."""
+    """`ports.sources.egress.WebhookSender` over the guarded client."""
 
     def __init__(self, egress: Egress, *, timeout_s: float) -> None:
         """`timeout_s`: one attempt as a whole."""

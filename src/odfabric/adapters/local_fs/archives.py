@@ -21,7 +21,7 @@ from typing import IO, BinaryIO, NoReturn
 
 from odfabric.adapters.local_fs.new_file import new_file, regular_file
 from odfabric.errors import Determinate, InvalidData, LimitExceeded, Place
-from odfabric.formats.file_kinds import BEGIN_BYTES, GZIP, ZIP, FileKind, unlike_archive
+from odfabric.formats.files.file_kinds import BEGIN_BYTES, GZIP, ZIP, FileKind, unlike_archive
 
 _PIECE_BYTES = 64 * 1024
 _RATIO_COUNTS_FROM_BYTES = 1024 * 1024

@@ -1,7 +1,7 @@
 """Private keys of datasets, sealed with the node's key.
 
 Owns how a pair is made. Invariant: the private half is in the clear in this module only, and is bound to its public half. Not here:
-the key file (`key_file`), the sealed form (`formats.sealed_form`), signing.
+the key file (`key_file`), the sealed form (`formats.secrets.sealed_form`), signing.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from odfabric.adapters.local_fs.key_file import KeyFileSealing
 from odfabric.model.identity import DatasetId
-from odfabric.ports.clock import Entropy
-from odfabric.ports.dataset_keys import SealedKey
-from odfabric.ports.sealing import Sealing, dataset_key_context
+from odfabric.ports.datasets.dataset_keys import SealedKey
+from odfabric.ports.node.clock import Entropy
+from odfabric.ports.node.sealing import Sealing, dataset_key_context
 
 
 class KeyFileDatasetKeys:

@@ -2,7 +2,7 @@
 
 Owns the file: when it is made, read and replaced. Invariants: it is durable before anything is sealed with a new key, is replaced by
 renaming, and may be read by its owner only; a shared lock on it is held within `kept`, an exclusive one while it is replaced, and
-whoever has a lock has it on the file that has the name now. Not here: its bytes (`formats.key_file`).
+whoever has a lock has it on the file that has the name now. Not here: its bytes (`formats.secrets.key_file`).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from pathlib import Path
 
 from odfabric.adapters.local_fs.file_lock import held_lock
 from odfabric.errors import AccessDenied, Determinate
-from odfabric.formats.key_file import KEY_FILE_BYTES_MAX, decode_keys, encode_keys
-from odfabric.formats.sealed_form import KEY_BYTES, NONCE_BYTES, key_id, mark_of, open_sealed, seal
-from odfabric.ports.clock import Entropy
+from odfabric.formats.secrets.key_file import KEY_FILE_BYTES_MAX, decode_keys, encode_keys
+from odfabric.formats.secrets.sealed_form import KEY_BYTES, NONCE_BYTES, key_id, mark_of, open_sealed, seal
+from odfabric.ports.node.clock import Entropy
 from odfabric_persist.location.durable import sync_folder
 
 _PAUSE_S_MIN = 0.0005

@@ -3,7 +3,7 @@
 Owns the atomic write: bytes go to `.pending-<random>` in the folder of the object, reach the disk, get their name by a hard
 link, which never replaces a name that is there, and then the folder reaches the disk. Invariant: a name without a leading dot is
 a whole object. Files of private folders (the exchange) are linked instead of copied: nobody writes to them once they are
-finished. Not here: what the keys mean (`formats.dataset_layout`). Source: specification, "Dataset layout".
+finished. Not here: what the keys mean (`formats.identifiers.dataset_layout`). Source: specification, "Dataset layout".
 """
 
 from __future__ import annotations
@@ -31,7 +31,14 @@ from odfabric.errors import (
     NotFound,
 )
 from odfabric.model.instant import Instant
-from odfabric.ports.object_store import REF_BYTES_MAX, ObjectStat, ReadableBytes, check_key, check_prefix, ref_bytes
+from odfabric.ports.datasets.object_store import (
+    REF_BYTES_MAX,
+    ObjectStat,
+    ReadableBytes,
+    check_key,
+    check_prefix,
+    ref_bytes,
+)
 from odfabric_persist.location.durable import DurableFolders, sync_file, sync_folder
 
 PENDING = ".pending-"

@@ -2,7 +2,7 @@
 
 Owns the decision whether a path is inside the poll folder. Invariant: what is decided on is the real path, links resolved, and that
 is also what is handed out; outside the folder nobody learns whether a file exists. A workspace's own user may read whatever
-the operating system lets him. Not here: meaning of patterns (`domain.path_pattern`). Source: RULINGS 16 and 52.
+the operating system lets him. Not here: meaning of patterns (`domain.sources.path_pattern`). Source: RULINGS 16 and 52.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote
 
-from odfabric.domain.path_pattern import PathPattern, is_magic
+from odfabric.domain.sources.path_pattern import PathPattern, is_magic
 from odfabric.errors import AccessDenied, Determinate, InvalidRequest, LimitExceeded, NotFound
 from odfabric.model.instant import Instant
-from odfabric.ports.polling_files import LocalFile
+from odfabric.ports.sources.polling_files import LocalFile
 
 _PATH_CHARACTERS_MAX = 4096
 

@@ -26,9 +26,9 @@ from odfabric.errors import (
     NotFound,
     Place,
 )
-from odfabric.formats.dataset_layout import BLOCKS, HEAD, REF_CHARACTERS_MAX, object_path, parse_ref
+from odfabric.formats.identifiers.dataset_layout import BLOCKS, HEAD, REF_CHARACTERS_MAX, object_path, parse_ref
 from odfabric.model.multihash import Multihash
-from odfabric.ports.egress import RemoteDataset
+from odfabric.ports.sources.egress import RemoteDataset
 
 COPY_BYTES = 1024 * 1024
 PATH_CHARACTERS_MAX = 4096
@@ -37,7 +37,7 @@ _URL = re.compile(r"file:(?://(?:localhost(?=/))?)?(.*)", re.ASCII | re.IGNORECA
 
 
 class FolderRemoteDatasets:
-    """`ports.egress.RemoteDatasets` for file://."""
+    """`ports.sources.egress.RemoteDatasets` for file://."""
 
     def __init__(self, folder: Path | None, *, anywhere: bool = False, block_bytes_max: int) -> None:
         """`folder`: where relative paths start and, unless `anywhere`, what nothing may leave.

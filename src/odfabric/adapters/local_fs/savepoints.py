@@ -16,7 +16,7 @@ from odfabric.adapters.local_fs.new_file import new_file, regular_file
 from odfabric.errors import Determinate
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
-from odfabric.ports.savepoints import Savepoint
+from odfabric.ports.sources.savepoints import Savepoint
 
 _PIECE_BYTES = 1 << 20
 _DESCRIPTION_BYTES_MAX = 64 * 1024

@@ -17,7 +17,7 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-from odfabric.ports.signals import Signals, Topic
+from odfabric.ports.subscriptions.signals import Signals, Topic
 
 _log = logging.getLogger(__name__)
 

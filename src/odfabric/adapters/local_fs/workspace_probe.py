@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import mkstemp
 
 from odfabric.errors import Determinate, NotFound
-from odfabric.model.surroundings import DiskState, FileState
+from odfabric.model.node.surroundings import DiskState, FileState
 
 PROBE_PREFIX = ".odf-probe-"
 

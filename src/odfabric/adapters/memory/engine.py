@@ -17,10 +17,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from odfabric.errors import InvalidData, InvalidQuery, LimitExceeded, Place
-from odfabric.formats.arrow_schema import arrow_to_data_schema, data_schema_to_arrow
-from odfabric.formats.csv_grammar import CsvDialect, CsvRecords
-from odfabric.formats.slice_parquet import SliceWriter, open_slice
-from odfabric.formats.slice_schema import new_slice_schema
+from odfabric.formats.files.csv_grammar import CsvDialect, CsvRecords
+from odfabric.formats.slices.arrow_schema import arrow_to_data_schema, data_schema_to_arrow
+from odfabric.formats.slices.slice_parquet import SliceWriter, open_slice
+from odfabric.formats.slices.slice_schema import new_slice_schema
 from odfabric.model.data_schema import DataSchema
 from odfabric.model.engine import (
     TRANSACTION_SIZE_LIMIT,

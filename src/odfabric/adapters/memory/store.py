@@ -10,22 +10,22 @@ import threading
 from copy import deepcopy
 from dataclasses import dataclass, field
 
-from odfabric.domain.dataset_search import SearchDocument
-from odfabric.domain.events import event_of
-from odfabric.model.account import Account, ExternalIdentity, Grant, Grantee, Membership
-from odfabric.model.audit import AuditEntry, StoredAuditEntry
+from odfabric.domain.people.dataset_search import SearchDocument
+from odfabric.domain.subscriptions.events import event_of
 from odfabric.model.commit import BlockRow, CatalogEntry, Head, IdempotencyRecord, OutboxMessage
-from odfabric.model.credential import AccessToken, DeviceAuthorisation, Invitation
-from odfabric.model.event import Event
-from odfabric.model.flow import Flow, FlowRun
 from odfabric.model.identity import AccountId, DatasetAlias, DatasetId, Name
 from odfabric.model.instant import Instant
+from odfabric.model.jobs.flow import Flow, FlowRun
 from odfabric.model.multihash import Multihash
-from odfabric.model.saved_query import SavedQuery
-from odfabric.model.signing_key import SigningKey
-from odfabric.model.subscription import Delivery, DeliveryAttempt, Subscription
-from odfabric.model.variable import Variable
-from odfabric.ports.audit import storable
+from odfabric.model.people.account import Account, ExternalIdentity, Grant, Grantee, Membership
+from odfabric.model.people.audit import AuditEntry, StoredAuditEntry
+from odfabric.model.people.credential import AccessToken, DeviceAuthorisation, Invitation
+from odfabric.model.people.saved_query import SavedQuery
+from odfabric.model.people.signing_key import SigningKey
+from odfabric.model.people.variable import Variable
+from odfabric.model.subscriptions.event import Event
+from odfabric.model.subscriptions.subscription import Delivery, DeliveryAttempt, Subscription
+from odfabric.ports.people.audit import storable
 
 
 @dataclass(slots=True)

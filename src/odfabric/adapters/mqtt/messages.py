@@ -2,8 +2,8 @@
 
 Owns the connection: one client of paho driven by hand, so that nothing is read from the socket that is not wanted (the rest waits with
 the broker) and nothing is acknowledged early. Invariant: what lets a broker forget a message (PUBACK, for QoS 2 PUBREC) leaves only in
-`acknowledge`, except for messages that make no row; paho by itself sends PUBREC at once. Not here: which payloads are rows (`domain.message_rows`), where connections may
-lead (`ports.egress.TcpConnections`).
+`acknowledge`, except for messages that make no row; paho by itself sends PUBREC at once. Not here: which payloads are rows (`domain.sources.message_rows`), where connections may
+lead (`ports.sources.egress.TcpConnections`).
 Source: MQTT 3.1.1, sections 3.1, 4.3, 4.4.
 """
 
@@ -24,10 +24,10 @@ from paho.mqtt.client import Client, MQTTMessage, MQTTv311
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode
 from paho.mqtt.reasoncodes import ReasonCode
 
-from odfabric.domain.message_rows import check_messages, message_line
+from odfabric.domain.sources.message_rows import check_messages, message_line
 from odfabric.errors import AccessDenied, Determinate, InvalidData, InvalidManifest, LimitExceeded, OdfError, Place
 from odfabric.model.source import FetchStepMqtt, MqttQos, ReadStepNdJson
-from odfabric.ports.egress import TcpConnections
+from odfabric.ports.sources.egress import TcpConnections
 
 _EXACTLY_ONCE = 2
 _BAD_CREDENTIALS = frozenset({"Bad user name or password", "Not authorized", "Client identifier not valid"})
@@ -49,7 +49,7 @@ class MqttLimits:
 
 
 class PahoMessageSource:
-    """`ports.messages.MessageSource`."""
+    """`ports.sources.messages.MessageSource`."""
 
     def __init__(self, connections: TcpConnections, limits: MqttLimits, ssl_context: ssl.SSLContext) -> None:
         self._connections = connections
@@ -80,7 +80,7 @@ class PahoMessageSource:
 class _GuardedClient(Client):
     """A client of paho whose sockets come from the guard, which reads no more bytes than a batch may have and confirms nothing by itself.
 
-    paho has no public way to either; the suite of `ports.messages` against a real broker says when a new version differs.
+    paho has no public way to either; the suite of `ports.sources.messages` against a real broker says when a new version differs.
     """
 
     def __init__(self, connections: TcpConnections, limits: MqttLimits, *, client_id: str) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from odfabric.adapters.object_heads.chains import ObjectHeadChains
-from odfabric.domain.dataset_search import EVERYTHING, Facets, Narrowing, Order
-from odfabric.formats.dataset_layout import name_key
+from odfabric.domain.people.dataset_search import EVERYTHING, Facets, Narrowing, Order
+from odfabric.formats.identifiers.dataset_layout import name_key
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.identity import DatasetAlias, DatasetId
 from odfabric.model.instant import Instant
-from odfabric.ports.catalog import Catalog
+from odfabric.ports.datasets.catalog import Catalog
 
 PAGE_ENTRIES = 1000
 

@@ -27,9 +27,7 @@ from odfabric.errors import (
     InvalidRequest,
     NotFound,
 )
-from odfabric.formats.dataset_layout import object_key
-from odfabric.model.account import Grant
-from odfabric.model.audit import AuditEntry
+from odfabric.formats.identifiers.dataset_layout import object_key
 from odfabric.model.commit import (
     BlockRow,
     CatalogEntry,
@@ -42,10 +40,12 @@ from odfabric.model.commit import (
 )
 from odfabric.model.identity import DatasetAlias, DatasetId
 from odfabric.model.multihash import Multihash
-from odfabric.ports.catalog import Catalog
-from odfabric.ports.chain_writer import ChainWriter, check_appendable, checked_pages
-from odfabric.ports.commit_intents import CommitIntents
-from odfabric.ports.object_store import ObjectStore
+from odfabric.model.people.account import Grant
+from odfabric.model.people.audit import AuditEntry
+from odfabric.ports.datasets.catalog import Catalog
+from odfabric.ports.datasets.chain_writer import ChainWriter, check_appendable, checked_pages
+from odfabric.ports.datasets.commit_intents import CommitIntents
+from odfabric.ports.datasets.object_store import ObjectStore
 
 _log = logging.getLogger(__name__)
 

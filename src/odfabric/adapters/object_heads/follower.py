@@ -12,8 +12,8 @@ from odfabric.adapters.object_heads.catalog import ObjectHeadCatalog
 from odfabric.adapters.object_heads.chains import ObjectHeadChains
 from odfabric.errors import AlreadyExists, Corrupt
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
-from odfabric.ports.clock import Clock
-from odfabric.ports.commit_intents import CommitIntents
+from odfabric.ports.datasets.commit_intents import CommitIntents
+from odfabric.ports.node.clock import Clock
 
 _log = logging.getLogger(__name__)
 

@@ -15,18 +15,18 @@ from itertools import islice
 from odfabric.adapters.object_heads.head_refs import HeadRefs
 from odfabric.adapters.object_heads.names import SharedNames
 from odfabric.adapters.object_heads.stretch import BlocksInStore, Stretch
-from odfabric.domain.idempotency import idempotency_records
+from odfabric.domain.ingestion.idempotency import idempotency_records
 from odfabric.errors import AlreadyExists, ChainsDiverged, Corrupt, Determinate, HeadMoved, NotFound
-from odfabric.formats.dataset_layout import head_key
-from odfabric.model.audit import AuditEntry
+from odfabric.formats.identifiers.dataset_layout import head_key
 from odfabric.model.commit import CatalogEntry, ChainPage, CommitIntent, EncodedBlock, Head, OutboxMessage
 from odfabric.model.identity import DatasetAlias, DatasetId
 from odfabric.model.metadata import Seed
 from odfabric.model.multihash import Multihash
-from odfabric.ports.catalog import Catalog
-from odfabric.ports.chain_writer import ChainWriter
-from odfabric.ports.commit_intents import CommitIntents
-from odfabric.ports.object_store import ObjectStore
+from odfabric.model.people.audit import AuditEntry
+from odfabric.ports.datasets.catalog import Catalog
+from odfabric.ports.datasets.chain_writer import ChainWriter
+from odfabric.ports.datasets.commit_intents import CommitIntents
+from odfabric.ports.datasets.object_store import ObjectStore
 
 _log = logging.getLogger(__name__)
 

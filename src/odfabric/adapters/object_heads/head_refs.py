@@ -10,10 +10,10 @@ import secrets
 from dataclasses import dataclass
 
 from odfabric.errors import Corrupt, InvalidName
-from odfabric.formats.dataset_layout import has_no_head, head_key, parse_ref, ref_without_head
+from odfabric.formats.identifiers.dataset_layout import has_no_head, head_key, parse_ref, ref_without_head
 from odfabric.model.identity import DatasetId
 from odfabric.model.multihash import Multihash
-from odfabric.ports.object_store import ObjectStore
+from odfabric.ports.datasets.object_store import ObjectStore
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 
 from odfabric.adapters.object_heads.head_refs import HeadRefs
 from odfabric.errors import AlreadyExists, Determinate, InvalidName
-from odfabric.formats.dataset_layout import NAMES, alias_key, name_key
-from odfabric.formats.did import parse_dataset_id
-from odfabric.formats.references import parse_dataset_alias
+from odfabric.formats.identifiers.dataset_layout import NAMES, alias_key, name_key
+from odfabric.formats.identifiers.did import parse_dataset_id
+from odfabric.formats.identifiers.references import parse_dataset_alias
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.identity import DatasetAlias, DatasetId
-from odfabric.ports.object_store import ObjectStore
+from odfabric.ports.datasets.object_store import ObjectStore
 
 ATTEMPTS_MAX = 20
 

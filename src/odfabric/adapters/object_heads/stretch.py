@@ -10,13 +10,13 @@ from collections.abc import Iterator
 
 from odfabric.domain.chain.walk import walk
 from odfabric.errors import Corrupt, InvalidBlock, NotFound
-from odfabric.formats.block import block_hash, decode_block
-from odfabric.formats.dataset_layout import block_key
+from odfabric.formats.blocks.block import block_hash, decode_block
+from odfabric.formats.identifiers.dataset_layout import block_key
 from odfabric.model.commit import EncodedBlock
 from odfabric.model.identity import DatasetId
 from odfabric.model.metadata import MetadataBlock
 from odfabric.model.multihash import DIGEST_BYTES_MAX, Multihash, sha3_256_multihash
-from odfabric.ports.object_store import ObjectStore
+from odfabric.ports.datasets.object_store import ObjectStore
 
 KEPT_BLOCKS_MAX = 1000
 

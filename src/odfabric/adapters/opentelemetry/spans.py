@@ -11,8 +11,8 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
-from odfabric.model.span import FinishedSpan
-from odfabric.model.span import SpanKind as OurKind
+from odfabric.model.node.span import FinishedSpan
+from odfabric.model.node.span import SpanKind as OurKind
 
 _KINDS = {OurKind.SERVER: SpanKind.SERVER, OurKind.CLIENT: SpanKind.CLIENT, OurKind.INTERNAL: SpanKind.INTERNAL}
 _SEND_S = 5.0

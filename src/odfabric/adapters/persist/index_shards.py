@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from odfabric.formats.arrow_schema import data_schema_to_arrow
+from odfabric.formats.slices.arrow_schema import data_schema_to_arrow
 from odfabric.model.identity import DatasetId
 from odfabric.model.state_index import IndexDefinition
 from odfabric_persist import state as transitions

@@ -24,11 +24,11 @@ from odfabric.adapters.persist.index_shards import IndexShards, Resolve, column_
 from odfabric.adapters.persist.index_tiers import IndexLimits, chosen, refers
 from odfabric.errors import Corrupt as CorruptObject
 from odfabric.errors import InvalidData, NotFound
-from odfabric.formats.arrow_schema import data_schema_to_arrow
-from odfabric.formats.dataset_layout import data_key
-from odfabric.formats.multihash import parse_multihash
-from odfabric.formats.physical_hash import physical_hash
-from odfabric.formats.state_rows import Changes, IllFormed, added_up, first_ill_formed, of_keys_in, read_changes
+from odfabric.formats.identifiers.dataset_layout import data_key
+from odfabric.formats.identifiers.multihash import parse_multihash
+from odfabric.formats.identifiers.physical_hash import physical_hash
+from odfabric.formats.slices.arrow_schema import data_schema_to_arrow
+from odfabric.formats.slices.state_rows import Changes, IllFormed, added_up, first_ill_formed, of_keys_in, read_changes
 from odfabric.model.identity import DatasetId
 from odfabric.model.multihash import Multihash
 from odfabric.model.state_index import (
@@ -39,7 +39,7 @@ from odfabric.model.state_index import (
     Violation,
     continue_at,
 )
-from odfabric.ports.object_store import ObjectStore
+from odfabric.ports.datasets.object_store import ObjectStore
 from odfabric_persist import state as transitions
 from odfabric_persist.batch import is_outdated, rows_of
 from odfabric_persist.client import PersistClient, Shard, WriteHandle
@@ -60,7 +60,7 @@ KEY_BYTES_MAX = 100
 
 @dataclass(slots=True)
 class PersistStateIndex:
-    """Implements `ports.state_index.StateIndex`. `scratch` gives a private folder for slices that are being read.
+    """Implements `ports.datasets.state_index.StateIndex`. `scratch` gives a private folder for slices that are being read.
 
     `open_client` is asked again and again; it opens a location the first time.
     """

@@ -53,7 +53,7 @@ def program_names(paths: Sequence[str]) -> dict[str, str]:
 
 
 class ConfinedPrograms:
-    """`ports.programs.PreparePrograms`."""
+    """`ports.sources.programs.PreparePrograms`."""
 
     def __init__(self, paths: Sequence[str], limits: ProgramLimits) -> None:
         self._names = program_names(paths)

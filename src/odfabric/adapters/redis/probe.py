@@ -5,7 +5,7 @@ from __future__ import annotations
 import redis
 
 from odfabric.errors import Determinate
-from odfabric.model.surroundings import RedisState
+from odfabric.model.node.surroundings import RedisState
 
 
 class RedisServerProbe:

@@ -18,7 +18,7 @@ from limits.storage import RedisStorage
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from odfabric.ports.rate_limits import RateLimits
+from odfabric.ports.people.rate_limits import RateLimits
 
 _log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ import uuid
 
 import redis
 
-from odfabric.ports.signals import Signals, Topic
+from odfabric.ports.subscriptions.signals import Signals, Topic
 
 _log = logging.getLogger(__name__)
 

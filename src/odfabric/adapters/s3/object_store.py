@@ -35,8 +35,15 @@ from odfabric.errors import (
     Place,
 )
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
-from odfabric.model.remembered import Remembered
-from odfabric.ports.object_store import REF_BYTES_MAX, ObjectStat, ReadableBytes, check_key, check_prefix, ref_bytes
+from odfabric.model.node.remembered import Remembered
+from odfabric.ports.datasets.object_store import (
+    REF_BYTES_MAX,
+    ObjectStat,
+    ReadableBytes,
+    check_key,
+    check_prefix,
+    ref_bytes,
+)
 
 Exclusive = Callable[[str], AbstractContextManager[None]]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from odfabric.ports.object_store import ReadableBytes
+from odfabric.ports.datasets.object_store import ReadableBytes
 
 MIB = 1024 * 1024
 PARTS_MAX = 10_000

@@ -13,16 +13,16 @@ from dataclasses import replace
 from typing import Any, cast
 
 from odfabric.errors import Corrupt
-from odfabric.model.audit import AuditEntry
 from odfabric.model.commit import CatalogEntry, CommitIntent
 from odfabric.model.identity import AccountId, DatasetId
 from odfabric.model.instant import Instant
 from odfabric.model.multihash import Multihash
-from odfabric.model.signing_key import SigningKey
-from odfabric.model.subscription import Subscription, SubscriptionState
-from odfabric.ports.chain_writer import ChainWriter
-from odfabric.ports.commit_intents import CommitIntents
-from odfabric.ports.sealing import (
+from odfabric.model.people.audit import AuditEntry
+from odfabric.model.people.signing_key import SigningKey
+from odfabric.model.subscriptions.subscription import Subscription, SubscriptionState
+from odfabric.ports.datasets.chain_writer import ChainWriter
+from odfabric.ports.datasets.commit_intents import CommitIntents
+from odfabric.ports.node.sealing import (
     Sealing,
     dataset_key_context,
     is_plain_webhook_secret,
@@ -30,8 +30,8 @@ from odfabric.ports.sealing import (
     signing_key_context,
     webhook_secret_context,
 )
-from odfabric.ports.signing_keys import SigningKeys
-from odfabric.ports.subscriptions import Subscriptions
+from odfabric.ports.node.signing_keys import SigningKeys
+from odfabric.ports.subscriptions.subscriptions import Subscriptions
 
 _log = logging.getLogger(__name__)
 

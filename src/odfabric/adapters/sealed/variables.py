@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from odfabric.model.audit import AuditEntry
 from odfabric.model.identity import DatasetId
-from odfabric.model.variable import Variable
-from odfabric.ports.sealing import Sealing, variable_context, variable_key
-from odfabric.ports.variables import Variables
+from odfabric.model.people.audit import AuditEntry
+from odfabric.model.people.variable import Variable
+from odfabric.ports.node.sealing import Sealing, variable_context, variable_key
+from odfabric.ports.sources.variables import Variables
 
 
 class SealedVariables:

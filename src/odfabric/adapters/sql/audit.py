@@ -18,11 +18,11 @@ from sqlalchemy.dialects import postgresql, sqlite
 from odfabric.adapters.sql.database import Database
 from odfabric.adapters.sql.outbox import send
 from odfabric.adapters.sql.tables import COUNTED, NOT_FLUSHED, audit_log
-from odfabric.domain.events import event_of
-from odfabric.model.audit import Actor, AuditEntry, AuditKind, AuditOutcome, StoredAuditEntry
+from odfabric.domain.subscriptions.events import event_of
 from odfabric.model.commit import OutboxMessage
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
-from odfabric.ports.audit import repeat_key, storable, storable_text
+from odfabric.model.people.audit import Actor, AuditEntry, AuditKind, AuditOutcome, StoredAuditEntry
+from odfabric.ports.people.audit import repeat_key, storable, storable_text
 
 
 class SqlAuditLog:

@@ -12,13 +12,13 @@ from sqlalchemy import BigInteger, Dialect, Integer, String, Text
 from sqlalchemy.dialects.postgresql import TSVECTOR
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
-from odfabric.formats.did import dataset_id_from_bytes, parse_account_id
-from odfabric.formats.multihash import parse_multihash
-from odfabric.model.credential import Scope
-from odfabric.model.event import EventType
+from odfabric.formats.identifiers.did import dataset_id_from_bytes, parse_account_id
+from odfabric.formats.identifiers.multihash import parse_multihash
 from odfabric.model.identity import AccountId, DatasetId
 from odfabric.model.instant import Instant
 from odfabric.model.multihash import Multihash
+from odfabric.model.people.credential import Scope
+from odfabric.model.subscriptions.event import EventType
 
 DATASET_ID_CHARACTERS = 69
 HASH_CHARACTERS_MAX = 80
@@ -125,7 +125,7 @@ class DatasetIdsText(TypeDecorator[frozenset[DatasetId]]):
 
 
 class WordsText(TypeDecorator[frozenset[str]]):
-    """Words of `domain.dataset_search`, which no database takes apart again: separated by spaces, on PostgreSQL a text search vector."""
+    """Words of `domain.people.dataset_search`, which no database takes apart again: separated by spaces, on PostgreSQL a text search vector."""
 
     impl = Text
     cache_ok = True

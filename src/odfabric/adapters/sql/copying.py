@@ -1,7 +1,7 @@
 """All rows of a database, out of it and into another one.
 
 Tables are looked at as they are in the database, not as this release has them: a copy that an older release made is loaded into the tables
-of that release and migrated afterwards. Not here: where the rows are kept (`usecases.backup`).
+of that release and migrated afterwards. Not here: where the rows are kept (`usecases.maintenance.backup`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from odfabric.adapters.sql.database import Database
 from odfabric.adapters.sql.every_table import metadata
 from odfabric.adapters.sql.upgrade import check_upgraded, has_revision, revision_of, upgrade
 from odfabric.errors import AlreadyExists, InvalidRequest
-from odfabric.ports.database_copy import Row
+from odfabric.ports.node.database_copy import Row
 
 DERIVED = frozenset(("search_documents", "search_keywords", "search_inputs"))
 """Tables that a node fills again from chains, and that the databases keep in ways of their own."""

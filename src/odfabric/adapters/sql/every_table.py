@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
+from odfabric.adapters.sql.sources.variable_tables import variables
 from odfabric.adapters.sql.tables import metadata
-from odfabric.adapters.sql.variable_tables import variables
 
 __all__ = ["metadata", "variables"]

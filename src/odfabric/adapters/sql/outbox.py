@@ -13,12 +13,12 @@ from sqlalchemy import ColumnElement, Connection, Row, Text, and_, insert, or_, 
 from odfabric.adapters.sql.database import Database
 from odfabric.adapters.sql.tables import accounts, datasets, deliveries, outbox, subscriptions
 from odfabric.errors import Determinate
-from odfabric.formats.event_document import event_text, parse_event_text
+from odfabric.formats.webhooks.event_document import event_text, parse_event_text
 from odfabric.model.commit import OutboxMessage, PendingMessage
-from odfabric.model.event import Event, EventType
 from odfabric.model.instant import Instant
 from odfabric.model.multihash import Multihash
-from odfabric.model.subscription import DeliveryStatus, delivery_id, event_delivery_id
+from odfabric.model.subscriptions.event import Event, EventType
+from odfabric.model.subscriptions.subscription import DeliveryStatus, delivery_id, event_delivery_id
 
 
 class SqlOutbox:

@@ -14,7 +14,7 @@ from odfabric.adapters.sql.tables import SCHEMA_REVISION, heads
 from odfabric.adapters.sql.upgrade import current_revision
 from odfabric.errors import Determinate
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
-from odfabric.model.surroundings import DatabaseState, TableSize
+from odfabric.model.node.surroundings import DatabaseState, TableSize
 
 
 class SqlProbe:

@@ -1,7 +1,7 @@
 """The list of columns with sealed secrets, which rotations of the key walk.
 
 Owns the list and the statements for a column. A new kind of secret is a line in `sealed_stores`; what seals it when it is stored is in
-`adapters.sealed`. Not here: how they are sealed (`ports.sealing`).
+`adapters.sealed`. Not here: how they are sealed (`ports.node.sealing`).
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 from sqlalchemy import Column, LargeBinary, String, func, select, type_coerce, update
 
-from odfabric.adapters.sql.commit_intents import SqlIntentKeys
 from odfabric.adapters.sql.database import Database
+from odfabric.adapters.sql.datasets.commit_intents import SqlIntentKeys
+from odfabric.adapters.sql.sources.variable_tables import variables
 from odfabric.adapters.sql.tables import datasets, signing_keys, subscriptions
-from odfabric.adapters.sql.variable_tables import variables
-from odfabric.formats.did import parse_dataset_id
-from odfabric.ports.sealing import (
+from odfabric.formats.identifiers.did import parse_dataset_id
+from odfabric.ports.node.sealing import (
     SealedRow,
     SealedStore,
     dataset_key_context,

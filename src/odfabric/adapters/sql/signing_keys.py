@@ -10,7 +10,7 @@ from odfabric.adapters.sql.database import Database, insert_new
 from odfabric.adapters.sql.tables import signing_keys
 from odfabric.errors import AlreadyExists
 from odfabric.model.instant import Instant
-from odfabric.model.signing_key import SigningKey
+from odfabric.model.people.signing_key import SigningKey
 
 
 class SqlSigningKeys:

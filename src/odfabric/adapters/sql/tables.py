@@ -100,7 +100,7 @@ heads = Table(
     sqlite_with_rowid=False,
 )
 
-# A projection of the chain at `head`, see `domain.dataset_search`; each list of words has those before it.
+# A projection of the chain at `head`, see `domain.people.dataset_search`; each list of words has those before it.
 search_documents = Table(
     "search_documents",
     metadata,

@@ -16,35 +16,35 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from odfabric.model.source import FetchStepMqtt
-from odfabric.ports.accounts import Accounts, Relations
-from odfabric.ports.audit import AuditLog
-from odfabric.ports.catalog import Catalog
-from odfabric.ports.chain_writer import ChainWriter
-from odfabric.ports.commit_intents import CommitIntents
-from odfabric.ports.containers import ContainerSource
-from odfabric.ports.credentials import DeviceAuthorisations, Invitations, Tokens
-from odfabric.ports.cursors import Cursors
-from odfabric.ports.dataset_keys import DatasetKeys
-from odfabric.ports.egress import HttpSource, RemoteDataset, RemoteDatasets, WebhookSender
+from odfabric.ports.datasets.catalog import Catalog
+from odfabric.ports.datasets.chain_writer import ChainWriter
+from odfabric.ports.datasets.commit_intents import CommitIntents
+from odfabric.ports.datasets.dataset_keys import DatasetKeys
+from odfabric.ports.datasets.exchange import Exchange
+from odfabric.ports.datasets.object_store import ObjectStore
+from odfabric.ports.datasets.removed_datasets import RemovedDatasets
+from odfabric.ports.datasets.search_documents import SearchDocuments
+from odfabric.ports.datasets.state_index import StateIndex
 from odfabric.ports.engine import Engine
-from odfabric.ports.exchange import Exchange
-from odfabric.ports.flows import Flows
-from odfabric.ports.jobs import Jobs
-from odfabric.ports.messages import MessageBatch, MessageSource
-from odfabric.ports.object_store import ObjectStore
-from odfabric.ports.outbox import Outbox
-from odfabric.ports.polling_files import PollingFiles, SourcePreparation
-from odfabric.ports.programs import PreparePrograms
-from odfabric.ports.removed_datasets import RemovedDatasets
-from odfabric.ports.roles import Roles
-from odfabric.ports.saved_queries import SavedQueries
-from odfabric.ports.savepoints import Savepoints
-from odfabric.ports.sealing import KeyRotation, SealedStore
-from odfabric.ports.search_documents import SearchDocuments
-from odfabric.ports.signing_keys import SigningKeys
-from odfabric.ports.state_index import StateIndex
-from odfabric.ports.subscriptions import Deliveries, Subscriptions
-from odfabric.ports.variables import Variables
+from odfabric.ports.jobs.flows import Flows
+from odfabric.ports.jobs.jobs import Jobs
+from odfabric.ports.node.sealing import KeyRotation, SealedStore
+from odfabric.ports.node.signing_keys import SigningKeys
+from odfabric.ports.people.accounts import Accounts, Relations
+from odfabric.ports.people.audit import AuditLog
+from odfabric.ports.people.credentials import DeviceAuthorisations, Invitations, Tokens
+from odfabric.ports.people.roles import Roles
+from odfabric.ports.people.saved_queries import SavedQueries
+from odfabric.ports.sources.containers import ContainerSource
+from odfabric.ports.sources.egress import HttpSource, RemoteDataset, RemoteDatasets, WebhookSender
+from odfabric.ports.sources.messages import MessageBatch, MessageSource
+from odfabric.ports.sources.polling_files import PollingFiles, SourcePreparation
+from odfabric.ports.sources.programs import PreparePrograms
+from odfabric.ports.sources.savepoints import Savepoints
+from odfabric.ports.sources.variables import Variables
+from odfabric.ports.subscriptions.cursors import Cursors
+from odfabric.ports.subscriptions.outbox import Outbox
+from odfabric.ports.subscriptions.subscriptions import Deliveries, Subscriptions
 
 Port = TypeVar("Port")
 T = TypeVar("T")

@@ -9,11 +9,11 @@ from typing import Any
 
 import typer
 
-from odfabric.cli.backend import source_text
+from odfabric.cli.backends.backend import source_text
 from odfabric.cli.context import backend_of, context_of
 from odfabric.cli.output import Output
 from odfabric.errors import InvalidRequest
-from odfabric.formats.flow_rule import rule_value
+from odfabric.formats.manifests.flow_rule import rule_value
 
 app = typer.Typer(help="Flows: what runs by itself, when, and why.", no_args_is_help=True)
 
@@ -102,8 +102,8 @@ def set_flow(
 @app.command("apply")
 def apply(context: typer.Context, path: str = typer.Argument(help="File of manifests; `-` is standard input")) -> None:
     """Set the flows of a manifest file (documents of the kind odfabric/Flow)."""
-    from odfabric.formats.flow_manifest import parse_flow_manifests
-    from odfabric.formats.manifest_yaml import MANIFEST_LIMITS
+    from odfabric.formats.manifests.flow_manifest import parse_flow_manifests
+    from odfabric.formats.manifests.manifest_yaml import MANIFEST_LIMITS
 
     text, shown = source_text(path, bytes_max=MANIFEST_LIMITS.bytes_max)
     manifests = list(parse_flow_manifests(text, file=shown, limits=MANIFEST_LIMITS))

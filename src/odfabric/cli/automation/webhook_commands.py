@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from odfabric.cli.context import backend_of, context_of
-from odfabric.formats.durations import parse_duration
+from odfabric.formats.manifests.durations import parse_duration
 
 app = typer.Typer(help="Webhooks: receivers of the changes of datasets.", no_args_is_help=True)
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from odfabric.errors import OdfError
-from odfabric.formats.webhook_signature import parse_secret, verify
+from odfabric.formats.webhooks.webhook_signature import parse_secret, verify
 from odfabric.model.instant import Instant
 
 BODY_BYTES_MAX = 20_000

@@ -19,7 +19,8 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from odfabric.cli.backend import PushFile
+from odfabric.cli.backends.backend import PushFile
+from odfabric.cli.backends.node_client import NodeBackend
 from odfabric.cli.demo.extent import Extent
 from odfabric.cli.demo.flight_files import (
     LATE_ARRIVAL,
@@ -29,7 +30,6 @@ from odfabric.cli.demo.flight_files import (
     write_second_planes,
 )
 from odfabric.cli.demo.receiver import Receiver
-from odfabric.cli.node_client import NodeBackend
 from odfabric.cli.output import Output
 from odfabric.cli.program import program
 from odfabric.cli.supervise import RunningNode, Supervisor

@@ -11,7 +11,7 @@ from odfabric.cli.context import backend_of, context_of
 from odfabric.cli.output import Output
 from odfabric.cli.people.secret_input import asked_secret
 from odfabric.errors import InvalidRequest
-from odfabric.model.account import AccountKind
+from odfabric.model.people.account import AccountKind
 
 app = typer.Typer(help="Accounts: look at them, change, suspend and delete them.", no_args_is_help=True)
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 import typer
 
+from odfabric.cli.backends.people_backend import AuditQuery
 from odfabric.cli.context import backend_of, context_of
 from odfabric.cli.people.account_commands import limit_lines
 from odfabric.cli.people.times import now, time_before
-from odfabric.cli.people_backend import AuditQuery
 from odfabric.errors import InvalidRequest, Place
-from odfabric.model.audit import AuditOutcome
+from odfabric.model.people.audit import AuditOutcome
 
 app = typer.Typer(help="For admins of the node: invitations, admins, limits, audit.", no_args_is_help=True)
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from odfabric.cli.backend import JobFailed
-from odfabric.cli.node_connection import NodeConnection
+from odfabric.cli.backends.backend import JobFailed
+from odfabric.cli.backends.node_connection import NodeConnection
 from odfabric.errors import AccessDenied, Determinate, Indeterminate, InvalidRequest, TokenExpired
 
 GRANT_TYPE = "urn:ietf:params:oauth:grant-type:device_code"

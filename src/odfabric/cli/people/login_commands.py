@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from odfabric.cli.backend import JobFailed
+from odfabric.cli.backends.backend import JobFailed
 from odfabric.cli.context import CommandContext, context_of
 from odfabric.cli.output import Output
 from odfabric.cli.people.secret_input import asked_secret, read_secret
@@ -26,8 +26,8 @@ from odfabric.errors import (
 )
 
 if TYPE_CHECKING:
-    from odfabric.cli.node_connection import NodeConnection
-    from odfabric.cli.people_backends.credentials import Login
+    from odfabric.cli.backends.node_connection import NodeConnection
+    from odfabric.cli.backends.people.credentials import Login
 
 CLIENT_CHARACTERS_MAX = 100
 STDIN = "-"
@@ -79,7 +79,7 @@ def login(
             token = _by_browser(connection, output, open_browser=open_browser)
     with _connected(address, token=token) as connection:
         account = str(connection.json("GET", "/platform/token/validate")["accountName"])
-    from odfabric.cli.people_backends.credentials import Login
+    from odfabric.cli.backends.people.credentials import Login
 
     given.credentials.put(origin, Login(token=token, account=account))
     output.result({"url": origin, "account": account}, f"logged in to {origin} as {account}")
@@ -96,7 +96,7 @@ def logout(
     given = context_of(context)
     address = _address(given, url)
     credentials = given.credentials
-    from odfabric.cli.node_connection import origin_of
+    from odfabric.cli.backends.node_connection import origin_of
 
     origin = origin_of(address, field="URL")
     found = credentials.get(origin)
@@ -136,7 +136,7 @@ def _check(given: CommandContext, address: str) -> None:
 
 def _token(given: CommandContext, address: str) -> str:
     """The token that was given, else that of the login. Raises Unauthenticated."""
-    from odfabric.cli.node_connection import origin_of
+    from odfabric.cli.backends.node_connection import origin_of
 
     if given.token is not None:
         return given.token
@@ -209,7 +209,7 @@ def _revoke(address: str, login: Login) -> str:
 
 @contextmanager
 def _connected(address: str, *, token: str | None) -> Iterator[NodeConnection]:
-    from odfabric.cli.node_connection import NodeConnection
+    from odfabric.cli.backends.node_connection import NodeConnection
 
     with closing(NodeConnection(address, token=token, field="URL")) as connection:
         yield connection

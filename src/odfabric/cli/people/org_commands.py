@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import typer
 
 from odfabric.cli.context import backend_of, context_of
-from odfabric.model.account import OrganisationRole
+from odfabric.model.people.account import OrganisationRole
 
 app = typer.Typer(help="Organisations: accounts that own datasets together.", no_args_is_help=True)
 

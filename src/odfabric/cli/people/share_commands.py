@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import typer
 
+from odfabric.cli.backends.people_backend import PeopleBackend
 from odfabric.cli.context import backend_of, context_of
 from odfabric.cli.output import Output
 from odfabric.cli.people.org_commands import name_in, role_row
-from odfabric.cli.people_backend import PeopleBackend
-from odfabric.model.account import DatasetRole, Visibility
+from odfabric.model.people.account import DatasetRole, Visibility
 
 
 def register(app: typer.Typer) -> None:

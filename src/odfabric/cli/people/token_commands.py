@@ -7,11 +7,11 @@ from enum import Enum
 
 import typer
 
+from odfabric.cli.backends.people_backend import TokenWish
 from odfabric.cli.context import backend_of, context_of
 from odfabric.cli.people.secret_input import read_secret
 from odfabric.cli.people.times import now, time_after
-from odfabric.cli.people_backend import TokenWish
-from odfabric.model.credential import Scope
+from odfabric.model.people.credential import Scope
 
 app = typer.Typer(help="Access tokens: make, list, revoke, and find out whose one is.", no_args_is_help=True)
 

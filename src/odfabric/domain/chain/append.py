@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from odfabric.domain.chain.state import ChainState, apply
 from odfabric.domain.chain.validate import validate_append
-from odfabric.formats.block import block_hash, encode_block
+from odfabric.formats.blocks.block import block_hash, encode_block
 from odfabric.model.commit import EncodedBlock
 from odfabric.model.instant import NANOS_PER_MILLI, Instant
 from odfabric.model.metadata import MetadataBlock, MetadataEvent

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from odfabric.domain.schema_evolution import schema_of_event
+from odfabric.domain.chain.schema_evolution import schema_of_event
 from odfabric.errors import IncompatibleSchema, InvalidBlock
-from odfabric.formats.arrow_schema import data_schema_to_arrow
+from odfabric.formats.slices.arrow_schema import data_schema_to_arrow
 from odfabric.model.data_schema import (
     DataField,
     DataSchema,

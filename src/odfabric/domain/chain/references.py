@@ -5,7 +5,7 @@ Owns the one answer for all who check, serve or collect objects.
 
 from __future__ import annotations
 
-from odfabric.formats.dataset_layout import CHECKPOINTS, DATA
+from odfabric.formats.identifiers.dataset_layout import CHECKPOINTS, DATA
 from odfabric.model.metadata import AddData, ExecuteTransform, MetadataEvent
 from odfabric.model.multihash import Multihash
 

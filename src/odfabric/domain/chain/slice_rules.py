@@ -2,7 +2,7 @@
 
 Owns what follows for a slice from the chain before its block. Two writings of the reference are not what they seem: compaction gives
 all blocks of a chain one new system time and leaves that of the rows as it was, and a query that selects the operation is taken
-literally, so that a filter may keep one half of a correction. Not here: reading rows (`formats.slice_check`).
+literally, so that a filter may keep one half of a correction. Not here: reading rows (`formats.slices.slice_check`).
 Source: transform facts, sections 4 and 9; RULINGS 23, 45, 48.
 """
 
@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import re
 
+from odfabric.domain.chain.schema_evolution import current_schema
 from odfabric.domain.chain.state import ChainState
-from odfabric.domain.schema_evolution import current_schema
-from odfabric.formats.slice_check import SliceRules
+from odfabric.formats.slices.slice_check import SliceRules
 from odfabric.model.data_schema import DataSchema
 from odfabric.model.instant import Instant
 from odfabric.model.metadata import DatasetKind, OffsetInterval, Transform

@@ -3,7 +3,7 @@
 Owns the verdict and its order: checks on the block alone (A), against the chain (B), the final checks of data and schema
 events (C), then those in which we are stricter than the reference (X); the first violation is raised as InvalidBlock with
 the reference's error name in `kind` and the rule's id in `place.rule`. Not here: whether stored bytes hash to the expected
-value (rule D1) and whether the head is still the same when it moves (F1): `usecases.commit`.
+value (rule D1) and whether the head is still the same when it moves (F1): `usecases.chain.commit`.
 
 | X1 | AddData only in root datasets                   | X8  | column names stay once there are records                |
 | X2 | ExecuteTransform only in derivative ones        | X9  | SetDataSchema has exactly one of its two forms          |
@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from odfabric.domain.chain.bounds import check_bounds
+from odfabric.domain.chain.schema_evolution import check_evolution
 from odfabric.domain.chain.state import (
     ChainState,
     DataEvent,
@@ -29,9 +30,8 @@ from odfabric.domain.chain.state import (
     last_input_offset_of,
     last_offset_of,
 )
-from odfabric.domain.schema_evolution import check_evolution
 from odfabric.errors import InvalidBlock, InvalidName
-from odfabric.formats.did import parse_dataset_id
+from odfabric.formats.identifiers.did import parse_dataset_id
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
 from odfabric.model.metadata import (

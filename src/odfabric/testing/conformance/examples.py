@@ -7,19 +7,19 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from odfabric.formats.block import block_hash, encode_block
+from odfabric.formats.blocks.block import block_hash, encode_block
 from odfabric.model.commit import CatalogEntry, EncodedBlock, OutboxMessage
 from odfabric.model.identity import DatasetAlias, DatasetId, Name
 from odfabric.model.instant import Instant
 from odfabric.model.metadata import DatasetKind, MetadataBlock, Seed, SetInfo
 from odfabric.model.multihash import Multihash, sha3_256_multihash
-from odfabric.ports.catalog import Catalog
-from odfabric.ports.chain_reader import ChainReader
-from odfabric.ports.chain_writer import ChainWriter
-from odfabric.ports.outbox import Outbox
-from odfabric.ports.removed_datasets import RemovedDatasets
-from odfabric.ports.search_documents import SearchDocuments
-from odfabric.ports.subscriptions import Deliveries, Subscriptions
+from odfabric.ports.datasets.catalog import Catalog
+from odfabric.ports.datasets.chain_reader import ChainReader
+from odfabric.ports.datasets.chain_writer import ChainWriter
+from odfabric.ports.datasets.removed_datasets import RemovedDatasets
+from odfabric.ports.datasets.search_documents import SearchDocuments
+from odfabric.ports.subscriptions.outbox import Outbox
+from odfabric.ports.subscriptions.subscriptions import Deliveries, Subscriptions
 
 NOW = Instant.parse("2026-03-01T12:00:00.123456789Z")
 

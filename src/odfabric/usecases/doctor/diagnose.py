@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from odfabric.errors import OdfError
-from odfabric.model.finding import Finding, Outcome
-from odfabric.ports.surroundings import Bounded
+from odfabric.model.node.finding import Finding, Outcome
+from odfabric.ports.node.surroundings import Bounded
 
 
 @dataclass(frozen=True, slots=True)

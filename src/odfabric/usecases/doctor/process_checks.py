@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from odfabric.domain.duties import DutyState, state_of
-from odfabric.model.duty import Duty, DutyReport
+from odfabric.domain.flows.duties import DutyState, state_of
 from odfabric.model.engine import EngineInfo
-from odfabric.model.finding import Finding, Outcome
-from odfabric.ports.clock import Clock
-from odfabric.ports.duties import Duties
-from odfabric.ports.surroundings import EngineMachineProbe
+from odfabric.model.jobs.duty import Duty, DutyReport
+from odfabric.model.node.finding import Finding, Outcome
+from odfabric.ports.jobs.duties import Duties
+from odfabric.ports.node.clock import Clock
+from odfabric.ports.node.surroundings import EngineMachineProbe
 from odfabric.usecases.doctor.diagnose import Check
 
 SEALED_BY = "no-network"

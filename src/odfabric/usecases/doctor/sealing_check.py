@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from odfabric.errors import OdfError
-from odfabric.model.finding import Finding, Outcome
-from odfabric.ports.sealing import SealedRow, Sealing
+from odfabric.model.node.finding import Finding, Outcome
+from odfabric.ports.node.sealing import SealedRow, Sealing
 from odfabric.usecases.doctor.diagnose import Check
 
 

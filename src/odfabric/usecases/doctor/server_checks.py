@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from odfabric.model.finding import Finding, Outcome
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
-from odfabric.model.surroundings import DatabaseState
-from odfabric.ports.clock import Clock
-from odfabric.ports.surroundings import DatabaseProbe, RedisProbe
+from odfabric.model.node.finding import Finding, Outcome
+from odfabric.model.node.surroundings import DatabaseState
+from odfabric.ports.node.clock import Clock
+from odfabric.ports.node.surroundings import DatabaseProbe, RedisProbe
 from odfabric.usecases.doctor.diagnose import Check
 
 KEEPS_ALL = "noeviction"

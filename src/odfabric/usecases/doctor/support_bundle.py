@@ -10,12 +10,12 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from odfabric.domain.redaction import Redaction
+from odfabric.domain.people.redaction import Redaction
 from odfabric.errors import OdfError
-from odfabric.model.flow import FlowRun
 from odfabric.model.instant import Instant
-from odfabric.model.job import Job
-from odfabric.ports.surroundings import Bounded
+from odfabric.model.jobs.flow import FlowRun
+from odfabric.model.jobs.job import Job
+from odfabric.ports.node.surroundings import Bounded
 
 QUOTING_CODES = frozenset(
     {

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from odfabric.model.finding import Finding, Outcome
-from odfabric.model.surroundings import DiskState, FileState
-from odfabric.ports.surroundings import WorkspaceProbe
+from odfabric.model.node.finding import Finding, Outcome
+from odfabric.model.node.surroundings import DiskState, FileState
+from odfabric.ports.node.surroundings import WorkspaceProbe
 from odfabric.usecases.doctor.diagnose import Check
 
 MIB = 1024 * 1024

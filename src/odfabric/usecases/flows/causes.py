@@ -5,15 +5,15 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
-from odfabric.domain.flow_steps import with_cause
+from odfabric.domain.flows.flow_steps import with_cause
 from odfabric.errors import Determinate
-from odfabric.model.flow import Cause, Flow, FlowRun
 from odfabric.model.instant import Instant
-from odfabric.ports.clock import Clock, Entropy
-from odfabric.ports.flows import Flows
-from odfabric.ports.jobs import Jobs
-from odfabric.usecases.access import Access
-from odfabric.usecases.repository import Repository
+from odfabric.model.jobs.flow import Cause, Flow, FlowRun
+from odfabric.ports.jobs.flows import Flows
+from odfabric.ports.jobs.jobs import Jobs
+from odfabric.ports.node.clock import Clock, Entropy
+from odfabric.usecases.chain.repository import Repository
+from odfabric.usecases.rights.access import Access
 
 _log = logging.getLogger(__name__)
 

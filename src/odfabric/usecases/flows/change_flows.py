@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
-from odfabric.domain.access import Action, Subject, Verdict, owner_of
-from odfabric.domain.flow_readiness import Readiness
-from odfabric.domain.flow_schedule import check_cron
-from odfabric.domain.flow_steps import cancelled, resumed, ruled
+from odfabric.domain.flows.flow_readiness import Readiness
+from odfabric.domain.flows.flow_schedule import check_cron
+from odfabric.domain.flows.flow_steps import cancelled, resumed, ruled
+from odfabric.domain.people.access import Action, Subject, Verdict, owner_of
 from odfabric.errors import Changed, InvalidRequest, NotFound
-from odfabric.formats.durations import duration_text
-from odfabric.model.audit import AuditEntry, AuditKind
+from odfabric.formats.manifests.durations import duration_text
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.flow import (
+from odfabric.model.identity import DatasetId
+from odfabric.model.jobs.flow import (
     Cause,
     CauseKind,
     Cron,
@@ -29,12 +29,12 @@ from odfabric.model.flow import (
     Reactive,
     RunStatus,
 )
-from odfabric.model.identity import DatasetId
 from odfabric.model.metadata import DatasetKind
+from odfabric.model.people.audit import AuditEntry, AuditKind
 from odfabric.usecases.flows.causes import WRITE_ATTEMPTS_MAX, FlowLimits, FlowPorts, cause_run, new_id
 from odfabric.usecases.flows.follow_inputs import following_flow, is_behind
 from odfabric.usecases.flows.waits import RunsView
-from odfabric.usecases.job_actor import account_of
+from odfabric.usecases.jobs.job_actor import account_of
 
 
 @dataclass(frozen=True, slots=True)

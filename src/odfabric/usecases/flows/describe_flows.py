@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 
-from odfabric.domain.flow_readiness import (
+from odfabric.domain.flows.flow_readiness import (
     Missed,
     Readiness,
     Start,
@@ -17,12 +17,12 @@ from odfabric.domain.flow_readiness import (
     WaitWhilePaused,
     WaitWhileStopped,
 )
-from odfabric.formats.durations import duration_text
-from odfabric.formats.flow_document import cause_value
-from odfabric.formats.flow_rule import rule_value
-from odfabric.model.flow import Cron, Every, Flow, FlowRun, Reactive, Trigger
+from odfabric.formats.manifests.durations import duration_text
+from odfabric.formats.manifests.flow_document import cause_value
+from odfabric.formats.manifests.flow_rule import rule_value
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import Instant
+from odfabric.model.jobs.flow import Cron, Every, Flow, FlowRun, Reactive, Trigger
 from odfabric.usecases.flows.change_flows import SeenFlow
 
 Named = Callable[[DatasetId], str | None]

@@ -1,7 +1,7 @@
 """A head has moved: whatever is derived from it runs.
 
 A move plans a wave: a run for each derivative dataset between the one that moved and the last that follows, so that each of them is computed
-once, after those before it (`domain.flow_readiness`). Invariant: what a wave finds is in the chains, so a move that is handled twice, or
+once, after those before it (`domain.flows.flow_readiness`). Invariant: what a wave finds is in the chains, so a move that is handled twice, or
 whose relay died in the middle, plans nothing that is done already. A derivative dataset without a flow gets the one that follows at once.
 """
 
@@ -11,16 +11,16 @@ import logging
 from dataclasses import replace
 
 from odfabric.domain.chain.state import ChainState, last_input_block_of
-from odfabric.domain.flow_steps import resumed
+from odfabric.domain.flows.flow_steps import resumed
 from odfabric.errors import Corrupt, NotFound
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.flow import Cause, CauseKind, Flow, FlowKind, FlowRule, Reactive
 from odfabric.model.identity import DatasetId
+from odfabric.model.jobs.flow import Cause, CauseKind, Flow, FlowKind, FlowRule, Reactive
 from odfabric.model.metadata import DatasetKind
 from odfabric.model.multihash import Multihash
-from odfabric.usecases.derivatives import inputs_at, inputs_of_state, possible_readers, records_read
+from odfabric.usecases.chain.repository import Repository
+from odfabric.usecases.datasets.derivatives import inputs_at, inputs_of_state, possible_readers, records_read
 from odfabric.usecases.flows.causes import FlowPorts, cause_run, new_id
-from odfabric.usecases.repository import Repository
 
 _log = logging.getLogger(__name__)
 

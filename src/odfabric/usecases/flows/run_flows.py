@@ -13,21 +13,30 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from odfabric.domain.flow_readiness import Missed, Start, WaitForInputs, WaitForRecords, WaitUntil
-from odfabric.domain.flow_schedule import is_too_far
-from odfabric.domain.flow_steps import RunFailure, cancelled, failed, fired, missed, started, starts_another, succeeded
+from odfabric.domain.flows.flow_readiness import Missed, Start, WaitForInputs, WaitForRecords, WaitUntil
+from odfabric.domain.flows.flow_schedule import is_too_far
+from odfabric.domain.flows.flow_steps import (
+    RunFailure,
+    cancelled,
+    failed,
+    fired,
+    missed,
+    started,
+    starts_another,
+    succeeded,
+)
 from odfabric.errors import Corrupt, NotFound
-from odfabric.model.audit import THE_NODE, AuditEntry, AuditKind
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.event import Event, EventType
-from odfabric.model.flow import Cause, CauseKind, Flow, FlowKind, FlowRun, RunStatus
 from odfabric.model.instant import Instant
-from odfabric.model.job import Job, JobKind, JobStatus, NewJob
+from odfabric.model.jobs.flow import Cause, CauseKind, Flow, FlowKind, FlowRun, RunStatus
+from odfabric.model.jobs.job import Job, JobKind, JobStatus, NewJob
+from odfabric.model.people.audit import THE_NODE, AuditEntry, AuditKind
+from odfabric.model.subscriptions.event import Event, EventType
 from odfabric.usecases.flows.causes import FlowLimits, FlowPorts, cause_run
 from odfabric.usecases.flows.follow_inputs import is_behind
 from odfabric.usecases.flows.waits import UNFINISHED_MAX, RunsView, WaitingRun
-from odfabric.usecases.pull_dataset import PullRequest, pull_wishes
-from odfabric.usecases.verify_dataset import VerifyOptions, verify_wishes
+from odfabric.usecases.transfer.pull_dataset import PullRequest, pull_wishes
+from odfabric.usecases.verification.verify_dataset import VerifyOptions, verify_wishes
 
 _log = logging.getLogger(__name__)
 

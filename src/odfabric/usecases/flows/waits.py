@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from odfabric.domain.flow_readiness import Readiness, RunFacts, Start, WaitForTurn, in_turn, readiness
+from odfabric.domain.flows.flow_readiness import Readiness, RunFacts, Start, WaitForTurn, in_turn, readiness
 from odfabric.errors import Corrupt, NotFound
-from odfabric.model.flow import Flow, FlowKind, FlowRun, Reactive, RunStatus
 from odfabric.model.identity import DatasetId
-from odfabric.usecases.derivatives import inputs_at
+from odfabric.model.jobs.flow import Flow, FlowKind, FlowRun, Reactive, RunStatus
+from odfabric.usecases.datasets.derivatives import inputs_at
 from odfabric.usecases.flows.causes import FlowLimits, FlowPorts
 from odfabric.usecases.flows.follow_inputs import records_behind
 

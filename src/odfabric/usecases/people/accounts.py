@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from odfabric.domain.access import SYSTEM_ACCOUNT, Action, Subject
-from odfabric.domain.names import check_account_name
+from odfabric.domain.people.access import SYSTEM_ACCOUNT, Action, Subject
+from odfabric.domain.people.names import check_account_name
 from odfabric.errors import AlreadyExists, Changed, InvalidRequest, NotFound, Place
-from odfabric.formats.references import parse_name
-from odfabric.model.account import Account, AccountKind, AccountLimits
-from odfabric.model.audit import AuditKind
+from odfabric.formats.identifiers.references import parse_name
 from odfabric.model.identity import KeyAccountId, Name
+from odfabric.model.people.account import Account, AccountKind, AccountLimits
+from odfabric.model.people.audit import AuditKind
 from odfabric.usecases.people.ports import PeoplePorts
 
 DISPLAY_NAME_CHARACTERS_MAX = 200

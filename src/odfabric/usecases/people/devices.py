@@ -10,11 +10,11 @@ import hashlib
 from dataclasses import dataclass
 from enum import Enum
 
-from odfabric.domain.access import Action, Subject
+from odfabric.domain.people.access import Action, Subject
 from odfabric.errors import AccessDenied, AlreadyExists, NotFound
-from odfabric.model.account import Account
-from odfabric.model.audit import Actor, AuditKind
-from odfabric.model.credential import DeviceAuthorisation, DeviceDecision, Scope
+from odfabric.model.people.account import Account
+from odfabric.model.people.audit import Actor, AuditKind
+from odfabric.model.people.credential import DeviceAuthorisation, DeviceDecision, Scope
 from odfabric.usecases.people.ports import PeoplePorts
 from odfabric.usecases.people.tokens import IssuedToken, NewToken, issue
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from odfabric.domain.access import LEAST_ROLES, STRANGER, Action, Subject, Verdict, owner_of
-from odfabric.model.account import EVERYONE, DatasetRole, Grant
+from odfabric.domain.people.access import LEAST_ROLES, STRANGER, Action, Subject, Verdict, owner_of
 from odfabric.model.commit import CatalogEntry
+from odfabric.model.people.account import EVERYONE, DatasetRole, Grant
 from odfabric.usecases.people.accounts import named_account
 from odfabric.usecases.people.ports import PeoplePorts
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from odfabric.domain.access import LOCAL_ACCOUNT, SYSTEM_ACCOUNT
+from odfabric.domain.people.access import LOCAL_ACCOUNT, SYSTEM_ACCOUNT
 from odfabric.errors import AlreadyExists
-from odfabric.model.account import Account, AccountKind
-from odfabric.model.audit import THE_NODE, AuditEntry, AuditKind
 from odfabric.model.identity import AccountId, Name
-from odfabric.ports.accounts import Accounts
-from odfabric.ports.clock import Clock
+from odfabric.model.people.account import Account, AccountKind
+from odfabric.model.people.audit import THE_NODE, AuditEntry, AuditKind
+from odfabric.ports.node.clock import Clock
+from odfabric.ports.people.accounts import Accounts
 
 
 def make_first_accounts(*, local: AccountId, system: AccountId, accounts: Accounts, clock: Clock) -> None:

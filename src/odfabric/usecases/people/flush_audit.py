@@ -12,18 +12,18 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from odfabric.domain.access import SYSTEM_ACCOUNT
-from odfabric.model.audit import StoredAuditEntry
+from odfabric.domain.people.access import SYSTEM_ACCOUNT
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.identity import DatasetAlias, DatasetId, Name
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
-from odfabric.ports.audit import AuditLog
-from odfabric.ports.clock import Clock
-from odfabric.ports.dataset_keys import DatasetKeys
-from odfabric.usecases.commit import Commits
-from odfabric.usecases.own_dataset import own_dataset
-from odfabric.usecases.push_data import PushData
-from odfabric.usecases.repository import Repository
+from odfabric.model.people.audit import StoredAuditEntry
+from odfabric.ports.datasets.dataset_keys import DatasetKeys
+from odfabric.ports.node.clock import Clock
+from odfabric.ports.people.audit import AuditLog
+from odfabric.usecases.chain.commit import Commits
+from odfabric.usecases.chain.own_dataset import own_dataset
+from odfabric.usecases.chain.repository import Repository
+from odfabric.usecases.ingestion.push_data import PushData
 
 AUDIT_ALIAS = DatasetAlias(SYSTEM_ACCOUNT, Name("audit"))
 MEDIA_TYPE = "application/x-ndjson"

@@ -11,13 +11,13 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from odfabric.domain.access import SYSTEM_ACCOUNT, Action, Subject
+from odfabric.domain.people.access import SYSTEM_ACCOUNT, Action, Subject
 from odfabric.errors import AlreadyExists, InvalidRequest, NotFound, Place
-from odfabric.formats.references import parse_name
-from odfabric.model.account import Account, AccountKind
-from odfabric.model.audit import THE_NODE, Actor, AuditKind
-from odfabric.model.credential import Invitation
+from odfabric.formats.identifiers.references import parse_name
 from odfabric.model.identity import Name
+from odfabric.model.people.account import Account, AccountKind
+from odfabric.model.people.audit import THE_NODE, Actor, AuditKind
+from odfabric.model.people.credential import Invitation
 from odfabric.usecases.people.accounts import checked_email, named_account, new_account
 from odfabric.usecases.people.ports import PeoplePorts
 from odfabric.usecases.people.sign_in import hashed_password

@@ -6,11 +6,11 @@ the token of the workspace. Invariant: of several who follow one link one gets i
 
 from __future__ import annotations
 
-from odfabric.domain.access import LOCAL_ACCOUNT
+from odfabric.domain.people.access import LOCAL_ACCOUNT
 from odfabric.errors import CredentialRefused, NotFound
-from odfabric.model.account import Account
-from odfabric.model.audit import THE_NODE, Actor, AuditKind
-from odfabric.model.credential import ALL_SCOPES, TokenKind
+from odfabric.model.people.account import Account
+from odfabric.model.people.audit import THE_NODE, Actor, AuditKind
+from odfabric.model.people.credential import ALL_SCOPES, TokenKind
 from odfabric.usecases.people.ports import PeoplePorts
 from odfabric.usecases.people.sign_in import open_session
 from odfabric.usecases.people.tokens import (

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from odfabric.domain.access import SYSTEM_ACCOUNT, Action, Subject
+from odfabric.domain.people.access import SYSTEM_ACCOUNT, Action, Subject
 from odfabric.errors import Changed, InvalidRequest, LimitExceeded, NotFound
-from odfabric.formats.references import parse_name
-from odfabric.model.account import Account, AccountKind, Membership, OrganisationRole
-from odfabric.model.audit import AuditKind
+from odfabric.formats.identifiers.references import parse_name
+from odfabric.model.people.account import Account, AccountKind, Membership, OrganisationRole
+from odfabric.model.people.audit import AuditKind
 from odfabric.usecases.people.accounts import named_account, new_account, store_account
 from odfabric.usecases.people.ports import PeoplePorts
 

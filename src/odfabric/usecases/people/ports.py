@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from odfabric.domain.access import Subject
-from odfabric.domain.passwords import PasswordRules
-from odfabric.model.audit import Actor, AuditEntry, AuditKind, AuditOutcome
+from odfabric.domain.people.access import Subject
+from odfabric.domain.people.passwords import PasswordRules
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import Instant
-from odfabric.ports.accounts import Accounts, Relations
-from odfabric.ports.audit import AuditLog
-from odfabric.ports.clock import Clock, Entropy
-from odfabric.ports.credentials import DeviceAuthorisations, Invitations, Tokens
-from odfabric.ports.dataset_keys import DatasetKeys
-from odfabric.ports.passwords import Passwords
-from odfabric.ports.rate_limits import RateLimits
-from odfabric.ports.saved_queries import SavedQueries
-from odfabric.usecases.access import Access
+from odfabric.model.people.audit import Actor, AuditEntry, AuditKind, AuditOutcome
+from odfabric.ports.datasets.dataset_keys import DatasetKeys
+from odfabric.ports.node.clock import Clock, Entropy
+from odfabric.ports.people.accounts import Accounts, Relations
+from odfabric.ports.people.audit import AuditLog
+from odfabric.ports.people.credentials import DeviceAuthorisations, Invitations, Tokens
+from odfabric.ports.people.passwords import Passwords
+from odfabric.ports.people.rate_limits import RateLimits
+from odfabric.ports.people.saved_queries import SavedQueries
+from odfabric.usecases.rights.access import Access
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from odfabric.domain.access import Action, Subject, Verdict
+from odfabric.domain.people.access import Action, Subject, Verdict
 from odfabric.errors import InvalidRequest, LimitExceeded, NotFound, Place
 from odfabric.model.identity import AccountId
-from odfabric.model.saved_query import SavedQuery
+from odfabric.model.people.saved_query import SavedQuery
 from odfabric.usecases.people.ports import PeoplePorts
 
 NAME_CHARACTERS_MAX = 100

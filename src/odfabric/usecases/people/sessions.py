@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from odfabric.domain.access import Subject
+from odfabric.domain.people.access import Subject
 from odfabric.errors import NotFound
-from odfabric.model.audit import AuditKind
-from odfabric.model.credential import AccessToken, TokenKind
 from odfabric.model.identity import AccountId
+from odfabric.model.people.audit import AuditKind
+from odfabric.model.people.credential import AccessToken, TokenKind
 from odfabric.usecases.people.ports import PeoplePorts
 from odfabric.usecases.people.tokens import list_tokens, revoke_token, state_of
 

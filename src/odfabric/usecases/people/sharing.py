@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from odfabric.domain.access import SYSTEM_ACCOUNT, Action, Subject, owner_of
+from odfabric.domain.people.access import SYSTEM_ACCOUNT, Action, Subject, owner_of
 from odfabric.errors import AccessDenied, Changed, InvalidRequest, LimitExceeded, NotFound, Place
-from odfabric.formats.references import parse_name
-from odfabric.model.account import EVERYONE, Account, DatasetRole, Grant, Grantee, Visibility
-from odfabric.model.audit import AuditKind
+from odfabric.formats.identifiers.references import parse_name
 from odfabric.model.commit import CatalogEntry
+from odfabric.model.people.account import EVERYONE, Account, DatasetRole, Grant, Grantee, Visibility
+from odfabric.model.people.audit import AuditKind
 from odfabric.usecases.people.accounts import named_account
 from odfabric.usecases.people.ports import PeoplePorts
 

@@ -1,13 +1,13 @@
 """Signing in: a password, or an identity that an OpenID Connect provider vouches for, becomes a session or a token.
 
 Invariant: a wrong password and an unknown name take the same work and get the same answer; whoever has signed in gets a new session, never
-one that was there before. Not here: how often somebody may try (the edge), the provider's protocol (`ports.identity_provider`).
+one that was there before. Not here: how often somebody may try (the edge), the provider's protocol (`ports.people.identity_provider`).
 """
 
 from __future__ import annotations
 
-from odfabric.domain.access import Action, Subject
-from odfabric.domain.passwords import check_new_password
+from odfabric.domain.people.access import Action, Subject
+from odfabric.domain.people.passwords import check_new_password
 from odfabric.errors import (
     AccessDenied,
     AccountSuspended,
@@ -17,11 +17,11 @@ from odfabric.errors import (
     NotFound,
     WrongCredentials,
 )
-from odfabric.formats.references import NAME_CHARACTERS_MAX, parse_name
-from odfabric.model.account import Account, AccountKind, ExternalIdentity
-from odfabric.model.audit import Actor, AuditKind, AuditOutcome
-from odfabric.model.credential import ALL_SCOPES, Scope, TokenKind
+from odfabric.formats.identifiers.references import NAME_CHARACTERS_MAX, parse_name
 from odfabric.model.identity import KeyAccountId, Name
+from odfabric.model.people.account import Account, AccountKind, ExternalIdentity
+from odfabric.model.people.audit import Actor, AuditKind, AuditOutcome
+from odfabric.model.people.credential import ALL_SCOPES, Scope, TokenKind
 from odfabric.usecases.people.accounts import new_account
 from odfabric.usecases.people.ports import PeoplePorts
 from odfabric.usecases.people.tokens import IssuedToken, NewToken, issue

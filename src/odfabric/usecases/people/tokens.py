@@ -10,7 +10,7 @@ import hmac
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from odfabric.domain.access import Action, Subject
+from odfabric.domain.people.access import Action, Subject
 from odfabric.errors import (
     AccessDenied,
     InvalidRequest,
@@ -22,12 +22,12 @@ from odfabric.errors import (
     TokenRevoked,
     TokenUnknown,
 )
-from odfabric.formats.access_token import ID_BYTES, make, parse, secret_bytes_of, secret_hash
-from odfabric.model.account import Account, AccountKind
-from odfabric.model.audit import AuditKind
-from odfabric.model.credential import AccessToken, Scope, TokenKind
+from odfabric.formats.secrets.access_token import ID_BYTES, make, parse, secret_bytes_of, secret_hash
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import Instant
+from odfabric.model.people.account import Account, AccountKind
+from odfabric.model.people.audit import AuditKind
+from odfabric.model.people.credential import AccessToken, Scope, TokenKind
 from odfabric.usecases.people.accounts import managed_account
 from odfabric.usecases.people.ports import PeoplePorts
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from odfabric.domain.access import Subject
-from odfabric.model.account import Account, Grant, Membership
-from odfabric.model.audit import StoredAuditEntry
-from odfabric.model.credential import AccessToken, Invitation, TokenKind
+from odfabric.domain.people.access import Subject
+from odfabric.model.people.account import Account, Grant, Membership
+from odfabric.model.people.audit import StoredAuditEntry
+from odfabric.model.people.credential import AccessToken, Invitation, TokenKind
 
 KINDS_OF_TOKENS = {
     "personal": TokenKind.PERSONAL,

@@ -2,27 +2,27 @@
 
 Invariant: a pull looks at the folder once and decides then which files it reads; files that come meanwhile are for the next pull. The source
 state is the greatest name that was read, as other ODF nodes have it; details of each file are in the attributes of its block. Not here: the
-rules (`domain.polled_files`).
+rules (`domain.sources.polled_files`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from odfabric.domain.polled_content import PolledContent
-from odfabric.domain.polled_files import FilePlan, FoundFile, KnownFile, PassedFile, plan_files, state_name
-from odfabric.domain.polling import ETAG, check_order, etag_state, file_event_time, value_of
+from odfabric.domain.sources.polled_content import PolledContent
+from odfabric.domain.sources.polled_files import FilePlan, FoundFile, KnownFile, PassedFile, plan_files, state_name
+from odfabric.domain.sources.polling import ETAG, check_order, etag_state, file_event_time, value_of
 from odfabric.errors import Determinate, NotFound
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import Instant
 from odfabric.model.metadata import SourceState
 from odfabric.model.multihash import Multihash
 from odfabric.model.source import FetchStepFilesGlob, MergeStrategy
-from odfabric.ports.polling_files import LocalFile, PollingFiles
+from odfabric.ports.sources.polling_files import LocalFile, PollingFiles
+from odfabric.usecases.chain.repository import Repository
 from odfabric.usecases.polling.fetch_url import hash_of
 from odfabric.usecases.polling.fetched import Fetched
 from odfabric.usecases.polling.known_files import KnownFiles
-from odfabric.usecases.repository import Repository
 
 
 @dataclass(slots=True)

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from odfabric.domain.polled_content import PolledContent
-from odfabric.domain.polling import (
+from odfabric.domain.sources.polled_content import PolledContent
+from odfabric.domain.sources.polling import (
     ETAG,
     LAST_MODIFIED,
     http_date,
@@ -24,17 +24,17 @@ from odfabric.domain.polling import (
     url_state,
     value_of,
 )
-from odfabric.domain.source_templates import Lookup, expand_template, hide_secrets, without_secrets
+from odfabric.domain.sources.source_templates import Lookup, expand_template, hide_secrets, without_secrets
 from odfabric.errors import Determinate, OdfError
-from odfabric.formats.physical_hash import physical_hash
+from odfabric.formats.identifiers.physical_hash import physical_hash
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import NANOS_PER_MILLI, Instant
 from odfabric.model.metadata import SourceState
 from odfabric.model.multihash import Multihash
 from odfabric.model.source import FetchStepUrl
-from odfabric.ports.egress import FetchedFile, HttpSource
-from odfabric.ports.polling_files import PollingFiles
-from odfabric.ports.savepoints import Savepoint, Savepoints
+from odfabric.ports.sources.egress import FetchedFile, HttpSource
+from odfabric.ports.sources.polling_files import PollingFiles
+from odfabric.ports.sources.savepoints import Savepoint, Savepoints
 from odfabric.usecases.polling.fetched import Fetched, NotModified
 
 

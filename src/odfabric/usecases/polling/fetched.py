@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from odfabric.domain.polled_content import PolledContent
+from odfabric.domain.sources.polled_content import PolledContent
 from odfabric.model.instant import Instant
 from odfabric.model.metadata import SourceState
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from odfabric.domain.chain.walk import walk
-from odfabric.domain.polled_content import polled_content
-from odfabric.domain.polled_files import KnownFile
-from odfabric.domain.polling import ETAG, value_of
+from odfabric.domain.sources.polled_content import polled_content
+from odfabric.domain.sources.polled_files import KnownFile
+from odfabric.domain.sources.polling import ETAG, value_of
 from odfabric.errors import ChainsDiverged
 from odfabric.model.identity import DatasetId
 from odfabric.model.metadata import AddData, MetadataBlock
 from odfabric.model.multihash import Multihash
-from odfabric.model.remembered import Remembered
-from odfabric.usecases.repository import Repository
+from odfabric.model.node.remembered import Remembered
+from odfabric.usecases.chain.repository import Repository
 
 DATASETS_REMEMBERED_MAX = 100
 """Datasets whose files a process remembers; those of others are read from their chains."""

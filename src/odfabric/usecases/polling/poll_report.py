@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from odfabric.domain.polled_files import PassedFile, listed
+from odfabric.domain.sources.polled_files import PassedFile, listed
 
 PASSED_SHOWN_MAX = 20
 """Names of files that an answer lists one by one."""

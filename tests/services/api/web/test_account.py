@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from odfabric.model.account import OrganisationRole
-from odfabric.model.credential import Scope, TokenKind
+from odfabric.model.people.account import OrganisationRole
+from odfabric.model.people.credential import Scope, TokenKind
 from odfabric.usecases.people.organisations import set_member
 from odfabric.usecases.people.sign_in import open_session
 from odfabric_api.sessions import PLAIN_COOKIE

@@ -12,13 +12,13 @@ from pathlib import Path
 import httpx
 import pytest
 
-from odfabric.formats.dataset_layout import data_key
-from odfabric.model.account import DatasetRole
-from odfabric.model.audit import Actor, AuditKind
-from odfabric.model.credential import Scope
-from odfabric.model.duty import Duty
-from odfabric.model.flow import Every, Flow, FlowKind, FlowRule, FlowStop
+from odfabric.formats.identifiers.dataset_layout import data_key
 from odfabric.model.identity import DatasetAlias, Name
+from odfabric.model.jobs.duty import Duty
+from odfabric.model.jobs.flow import Every, Flow, FlowKind, FlowRule, FlowStop
+from odfabric.model.people.account import DatasetRole
+from odfabric.model.people.audit import Actor, AuditKind
+from odfabric.model.people.credential import Scope
 from odfabric.testing.chains import physical_hash
 from odfabric.wiring import Node
 from tests.services.api.browsing import HOSTILE, Browsers, alert_of, browsing, field, text_of

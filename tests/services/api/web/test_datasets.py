@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from odfabric.model.account import DatasetRole
-from odfabric.model.audit import THE_NODE, AuditKind
-from odfabric.model.credential import TokenKind
+from odfabric.model.people.account import DatasetRole
+from odfabric.model.people.audit import THE_NODE, AuditKind
+from odfabric.model.people.credential import TokenKind
 from odfabric.usecases.people.opening_link import issue_opening_link
 from odfabric_api.sessions import PLAIN_COOKIE
 from tests.services.api.people import People

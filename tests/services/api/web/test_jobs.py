@@ -9,10 +9,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from odfabric.model.account import DatasetRole
-from odfabric.model.job import Job
-from odfabric.usecases.push_data import PushData
-from odfabric.usecases.verify_dataset import VerifyOptions
+from odfabric.model.jobs.job import Job
+from odfabric.model.people.account import DatasetRole
+from odfabric.usecases.ingestion.push_data import PushData
+from odfabric.usecases.verification.verify_dataset import VerifyOptions
 from tests.services.api.browsing import Browsers, alert_of, job_done, text_of
 from tests.services.api.people import People
 from tests.services.api.serving import serving, working

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from odfabric.adapters.memory.egress import MemoryPage
-from odfabric.formats.manifest_yaml import parse_snapshots
+from odfabric.adapters.memory.sources.egress import MemoryPage
+from odfabric.formats.manifests.manifest_yaml import parse_snapshots
 from odfabric.model.metadata import AddPushSource, SetPollingSource, SetVocab
 from odfabric.model.source import FetchStepUrl, MergeStrategyLedger, ReadStepCsv, ReadStepParquet
-from odfabric.usecases.staging import STAGING_PREFIX
+from odfabric.usecases.ingestion.staging import STAGING_PREFIX
 from tests.services.api.browsing import Browsers, alert_of, field, job_done, text_of
 from tests.services.api.people import People
 from tests.services.api.serving import serving, working

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from odfabric.model.account import DatasetRole
 from odfabric.model.identity import DatasetAlias, Name
+from odfabric.model.people.account import DatasetRole
 from odfabric.testing.memory_node import MemoryNode
 from tests.services.api.browsing import Browsers, alert_of, field, job_done, text_of
 from tests.services.api.people import People

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from odfabric.model.account import DatasetRole
+from odfabric.model.people.account import DatasetRole
 from tests.services.api.browsing import Browsers, alert_of, field, job_done, text_of
 from tests.services.api.people import People
 from tests.services.api.serving import serving, working

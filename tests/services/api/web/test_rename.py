@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from odfabric.cli.node_client import NodeBackend
-from odfabric.model.account import DatasetRole
+from odfabric.cli.backends.node_client import NodeBackend
+from odfabric.model.people.account import DatasetRole
 from tests.services.api.browsing import Browsers, alert_of, browsing, field, text_of
 from tests.services.api.people import People
 

@@ -10,10 +10,10 @@ from xml.etree import ElementTree as ET
 import httpx
 import pytest
 
-from odfabric.model.account import DatasetRole
 from odfabric.model.identity import DatasetAlias, Name
-from odfabric.model.job import Job
-from odfabric.usecases.push_data import PushData
+from odfabric.model.jobs.job import Job
+from odfabric.model.people.account import DatasetRole
+from odfabric.usecases.ingestion.push_data import PushData
 from tests.services.api.browsing import Browsers
 from tests.services.api.people import People
 from tests.services.api.serving import serving

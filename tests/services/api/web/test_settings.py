@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from odfabric.model.account import DatasetRole
+from odfabric.model.people.account import DatasetRole
 from tests.services.api.browsing import Browsers, alert_of, field, job_done, text_of
 from tests.services.api.people import People
 from tests.services.api.serving import serving, working

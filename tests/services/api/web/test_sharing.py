@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from odfabric.model.account import DatasetRole
+from odfabric.model.people.account import DatasetRole
 from tests.services.api.browsing import Browsers, alert_of, browsing, text_of
 from tests.services.api.people import People
 

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from odfabric.adapters.unreliable.interception import Interceptor
-from odfabric.model.account import DatasetRole
+from odfabric.model.people.account import DatasetRole
 from odfabric_api.web.routes import PAGES
 from odfabric_api.web.routes.dataset import rows
 from tests.services.api.browsing import Browsers, text_of

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from odfabric.formats.dataset_layout import data_key
-from odfabric.model.account import DatasetRole
+from odfabric.formats.identifiers.dataset_layout import data_key
 from odfabric.model.metadata import AddData
+from odfabric.model.people.account import DatasetRole
 from tests.services.api.browsing import Browsers, alert_of, browsing, job_done, text_of
 from tests.services.api.people import People
 from tests.services.api.serving import working

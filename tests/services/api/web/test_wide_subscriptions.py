@@ -11,14 +11,14 @@ from typing import NamedTuple
 import httpx
 import pytest
 
-from odfabric.formats.event_catalogue import CATALOGUE
+from odfabric.formats.webhooks.event_catalogue import CATALOGUE
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.credential import Scope
-from odfabric.model.event import EventType
 from odfabric.model.identity import DatasetAlias, Name
-from odfabric.model.job import Job
-from odfabric.model.subscription import SubscriptionState, WebhookResponse
-from odfabric.usecases.push_data import PushData
+from odfabric.model.jobs.job import Job
+from odfabric.model.people.credential import Scope
+from odfabric.model.subscriptions.event import EventType
+from odfabric.model.subscriptions.subscription import SubscriptionState, WebhookResponse
+from odfabric.usecases.ingestion.push_data import PushData
 from tests.services.api.browsing import Browsers, alert_of, field, text_of
 from tests.services.api.people import People
 from tests.services.api.serving import serving

@@ -9,24 +9,24 @@ from anyio import to_thread
 from fastapi import APIRouter, Path, Request, Response
 from pydantic import Field
 
-from odfabric.model.account import OrganisationRole
+from odfabric.model.people.account import OrganisationRole
 from odfabric.usecases.people.accounts import change_account, delete_account, find_account
 from odfabric.usecases.people.organisations import create_organisation, list_members, set_member
 from odfabric.usecases.people.sign_in import change_password
 from odfabric.usecases.people.values import account_value, myself_value, role_value
 from odfabric_api.auth import Member, manages, node_of
-from odfabric_api.json_answer import JsonAnswer
-from odfabric_api.json_body import JsonModel, json_body, read_json
-from odfabric_api.people_answers import managed_answer
-from odfabric_api.people_schemas import (
+from odfabric_api.bodies.json_answer import JsonAnswer
+from odfabric_api.bodies.json_body import JsonModel, json_body, read_json
+from odfabric_api.bodies.people_answers import managed_answer
+from odfabric_api.bodies.people_schemas import (
     AccountView,
     ManagedAccountView,
     MemberList,
     MemberView,
     Myself,
 )
+from odfabric_api.bodies.schemas import answers
 from odfabric_api.preconditions import VERSION_MATCH, header_parameters, version_of, version_tag
-from odfabric_api.schemas import answers
 
 router = APIRouter(tags=["accounts"])
 

@@ -10,9 +10,9 @@ from anyio import to_thread
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field
 
-from odfabric.formats.references import parse_dataset_ref
-from odfabric.model.account import AccountKind, AccountLimits
-from odfabric.model.audit import AuditOutcome
+from odfabric.formats.identifiers.references import parse_dataset_ref
+from odfabric.model.people.account import AccountKind, AccountLimits
+from odfabric.model.people.audit import AuditOutcome
 from odfabric.usecases.people.accounts import (
     create_account,
     list_accounts,
@@ -31,10 +31,10 @@ from odfabric.usecases.people.invitations import (
 )
 from odfabric.usecases.people.values import audit_value, invitation_url, invitation_value, managed_value
 from odfabric_api.auth import Admin, node_of
-from odfabric_api.json_answer import JsonAnswer
-from odfabric_api.json_body import JsonModel, json_body, read_json
-from odfabric_api.people_answers import managed_answer
-from odfabric_api.people_schemas import (
+from odfabric_api.bodies.json_answer import JsonAnswer
+from odfabric_api.bodies.json_body import JsonModel, json_body, read_json
+from odfabric_api.bodies.people_answers import managed_answer
+from odfabric_api.bodies.people_schemas import (
     AccountPage,
     AuditPage,
     Explanation,
@@ -42,8 +42,8 @@ from odfabric_api.people_schemas import (
     InvitationMade,
     ManagedAccountView,
 )
+from odfabric_api.bodies.schemas import answers
 from odfabric_api.preconditions import VERSION_MATCH, check_page_limit, header_parameters, instant_of, version_of
-from odfabric_api.schemas import answers
 from odfabric_api.sessions import public_origin
 
 router = APIRouter(tags=["admin"])

@@ -18,14 +18,14 @@ from starlette.responses import StreamingResponse
 
 from odfabric.errors import OdfError
 from odfabric.model.commit import CatalogEntry
-from odfabric.usecases.problem import problem_document
+from odfabric.usecases.jobs.problem import problem_document
 from odfabric_api.auth import Caller, FollowableDataset, Subject, node_of, recheck
+from odfabric_api.bodies.json_answer import JsonAnswer
+from odfabric_api.bodies.schemas import Changes, answers
 from odfabric_api.capacity import Capacity
 from odfabric_api.edge import ONLY_WAITS
 from odfabric_api.head_watch import HeadWatch
-from odfabric_api.json_answer import JsonAnswer
 from odfabric_api.preconditions import header_parameters, wait_s_of
-from odfabric_api.schemas import Changes, answers
 from odfabric_api.shared_reads import ReadEvent, SharedReads
 
 router = APIRouter(tags=["cursors"])

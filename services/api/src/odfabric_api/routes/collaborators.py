@@ -8,16 +8,16 @@ from anyio import to_thread
 from fastapi import APIRouter, Path, Request, Response
 from pydantic import Field
 
-from odfabric.model.account import DatasetRole, Visibility
+from odfabric.model.people.account import DatasetRole, Visibility
 from odfabric.usecases.people.accounts import named_account
 from odfabric.usecases.people.sharing import list_collaborators, set_role, set_visibility, visibility_of
 from odfabric.usecases.people.values import role_value
 from odfabric_api.auth import Caller, ReadableDataset, SharableDataset, node_of
-from odfabric_api.json_answer import JsonAnswer
-from odfabric_api.json_body import JsonModel, json_body, read_json
-from odfabric_api.people_schemas import CollaboratorList, CollaboratorView, VisibilityView
+from odfabric_api.bodies.json_answer import JsonAnswer
+from odfabric_api.bodies.json_body import JsonModel, json_body, read_json
+from odfabric_api.bodies.people_schemas import CollaboratorList, CollaboratorView, VisibilityView
+from odfabric_api.bodies.schemas import answers
 from odfabric_api.preconditions import VERSION_MATCH, header_parameters, version_of, version_tag
-from odfabric_api.schemas import answers
 
 router = APIRouter(tags=["sharing"])
 

@@ -8,12 +8,12 @@ from anyio import to_thread
 from fastapi import APIRouter, Path, Request, Response
 from pydantic import Field
 
-from odfabric.usecases.cursors import cursor_value, held_value
+from odfabric.usecases.reading.cursors import cursor_value, held_value
 from odfabric_api.auth import Caller, FollowableDataset, node_of, querying
+from odfabric_api.bodies.json_answer import JsonAnswer
+from odfabric_api.bodies.json_body import JsonModel, json_body, read_json
+from odfabric_api.bodies.schemas import CursorHeld, CursorList, CursorView, Fetched, answers
 from odfabric_api.capacity import Capacity
-from odfabric_api.json_answer import JsonAnswer
-from odfabric_api.json_body import JsonModel, json_body, read_json
-from odfabric_api.schemas import CursorHeld, CursorList, CursorView, Fetched, answers
 
 router = APIRouter(tags=["cursors"])
 

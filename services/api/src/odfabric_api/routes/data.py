@@ -9,15 +9,17 @@ from fastapi import APIRouter, Query, Request, Response
 
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.instant import Instant
-from odfabric.model.job import Job
-from odfabric.usecases.commit_result import CommitResult
-from odfabric.usecases.push_data import PushData
-from odfabric.usecases.read_tail import ReadTail
+from odfabric.model.jobs.job import Job
+from odfabric.usecases.ingestion.commit_result import CommitResult
+from odfabric.usecases.ingestion.push_data import PushData
+from odfabric.usecases.reading.read_tail import ReadTail
 from odfabric.wiring.uploads import UploadVerbs
 from odfabric_api.auth import Caller, PushableDataset, ReadableDataset, Subject, node_of
+from odfabric_api.bodies.jobs_answer import accepted, answer_when_done
+from odfabric_api.bodies.json_answer import JsonAnswer
+from odfabric_api.bodies.schemas import Accepted, Metadata, PushResult, Rows, TrialResult, answers
+from odfabric_api.bodies.streamed_body import body_chunks
 from odfabric_api.capacity import Capacity
-from odfabric_api.jobs_answer import accepted, answer_when_done
-from odfabric_api.json_answer import JsonAnswer
 from odfabric_api.preconditions import (
     IF_MATCH,
     flag_of,
@@ -27,8 +29,6 @@ from odfabric_api.preconditions import (
     media_type_of,
     wait_s_of,
 )
-from odfabric_api.schemas import Accepted, Metadata, PushResult, Rows, TrialResult, answers
-from odfabric_api.streamed_body import body_chunks
 
 router = APIRouter(tags=["data"])
 

@@ -11,15 +11,14 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import Field
 
 from odfabric.errors import NotFound
-from odfabric.formats.references import parse_dataset_alias
-from odfabric.model.account import Visibility
+from odfabric.formats.identifiers.references import parse_dataset_alias
 from odfabric.model.commit import CatalogEntry, Head
 from odfabric.model.manifest import DatasetSnapshot
 from odfabric.model.multihash import Multihash
-from odfabric.usecases.set_info import info_events
+from odfabric.model.people.account import Visibility
+from odfabric.usecases.datasets.set_info import info_events
 from odfabric.wiring import Node
 from odfabric.wiring.renaming import rename
-from odfabric_api import search_request
 from odfabric_api.auth import (
     Anybody,
     Caller,
@@ -31,12 +30,10 @@ from odfabric_api.auth import (
     node_of,
     owner_account,
 )
-from odfabric_api.contract import check_media_type
-from odfabric_api.json_answer import JsonAnswer
-from odfabric_api.json_body import JsonModel, json_body, read_body, read_json
-from odfabric_api.manifests import manifest_text, named, one_snapshot, own_snapshot
-from odfabric_api.preconditions import IF_MATCH, check_page_limit, header_parameters, if_match_of, media_type_of
-from odfabric_api.schemas import (
+from odfabric_api.bodies import search_request
+from odfabric_api.bodies.json_answer import JsonAnswer
+from odfabric_api.bodies.json_body import JsonModel, json_body, read_body, read_json
+from odfabric_api.bodies.schemas import (
     DatasetCreated,
     DatasetFound,
     DatasetPage,
@@ -45,7 +42,10 @@ from odfabric_api.schemas import (
     TransformChanged,
     answers,
 )
-from odfabric_api.search_request import AskedSearch, ChangedWithin, KindAsked
+from odfabric_api.bodies.search_request import AskedSearch, ChangedWithin, KindAsked
+from odfabric_api.contract import check_media_type
+from odfabric_api.manifests import manifest_text, named, one_snapshot, own_snapshot
+from odfabric_api.preconditions import IF_MATCH, check_page_limit, header_parameters, if_match_of, media_type_of
 
 router = APIRouter(tags=["datasets"])
 

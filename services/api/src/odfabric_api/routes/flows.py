@@ -9,17 +9,17 @@ from anyio import to_thread
 from fastapi import APIRouter, Path, Request, Response
 from pydantic import Field
 
-from odfabric.formats.flow_rule import parse_rule
+from odfabric.formats.manifests.flow_rule import parse_rule
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.flow import FlowKind
+from odfabric.model.jobs.flow import FlowKind
 from odfabric.usecases.flows.change_flows import SeenFlow
 from odfabric.usecases.flows.describe_flows import flow_value, run_value
 from odfabric_api.auth import Caller, Member, Subject, WritableDataset, node_of
+from odfabric_api.bodies.json_answer import JsonAnswer
+from odfabric_api.bodies.json_body import JsonModel, json_body, read_json
+from odfabric_api.bodies.schemas import Flows, FlowView, RunView, answers
 from odfabric_api.flow_names import naming
-from odfabric_api.json_answer import JsonAnswer
-from odfabric_api.json_body import JsonModel, json_body, read_json
 from odfabric_api.preconditions import VERSION_MATCH, header_parameters, version_of, version_tag
-from odfabric_api.schemas import Flows, FlowView, RunView, answers
 
 router = APIRouter(tags=["flows"])
 

@@ -10,13 +10,13 @@ from fastapi import APIRouter, Path, Request, Response
 from pydantic import Field
 
 from odfabric.errors import NotFound
-from odfabric.usecases.pull_dataset import PullRequest
-from odfabric.usecases.verify_dataset import VerifyOptions
+from odfabric.usecases.transfer.pull_dataset import PullRequest
+from odfabric.usecases.verification.verify_dataset import VerifyOptions
 from odfabric_api.auth import Caller, FollowableDataset, Member, PullableDataset, node_of
-from odfabric_api.jobs_answer import accepted, job_value
-from odfabric_api.json_answer import JsonAnswer
-from odfabric_api.json_body import JsonModel, json_body, read_json
-from odfabric_api.schemas import Accepted, JobView, answers
+from odfabric_api.bodies.jobs_answer import accepted, job_value
+from odfabric_api.bodies.json_answer import JsonAnswer
+from odfabric_api.bodies.json_body import JsonModel, json_body, read_json
+from odfabric_api.bodies.schemas import Accepted, JobView, answers
 
 router = APIRouter(tags=["jobs"])
 

@@ -1,7 +1,7 @@
 """Signing in by an OpenID Connect provider: out to it, and back with its word.
 
 Owns the cookie that ties the way back to the browser that went out. Each provider has an address of its own to come back to, so that the
-answer of one is never taken for another's. Not here: the protocol (`ports.identity_provider`), whose account it is (`usecases.people`).
+answer of one is never taken for another's. Not here: the protocol (`ports.people.identity_provider`), whose account it is (`usecases.people`).
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import RedirectResponse, Response
 
 from odfabric.errors import InvalidRequest, NotFound, OdfError, Unauthenticated
-from odfabric.formats.pending_sign_in import seal, unseal
-from odfabric.model.account import Account, ExternalIdentity
-from odfabric.model.sign_in import VerifiedIdentity
+from odfabric.formats.secrets.pending_sign_in import seal, unseal
+from odfabric.model.people.account import Account, ExternalIdentity
+from odfabric.model.people.sign_in import VerifiedIdentity
 from odfabric.usecases.people.sign_in import account_of_identity, link_identity, open_session
 from odfabric.usecases.people.tokens import IssuedToken
 from odfabric_api.auth import node_of, page_visitor

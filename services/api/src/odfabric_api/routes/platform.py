@@ -16,11 +16,11 @@ from odfabric.usecases.people.devices import DeviceAnswer, redeem_device, shown_
 from odfabric.usecases.people.sign_in import check_password, open_client
 from odfabric.usecases.people.tokens import IssuedToken
 from odfabric_api.auth import Authentication, node_of
-from odfabric_api.forms import FORM_MEDIA_TYPE, read_form
-from odfabric_api.json_answer import JsonAnswer, json_bytes
-from odfabric_api.json_body import JsonModel, json_body, read_json, strict_json
-from odfabric_api.people_schemas import DeviceStarted, DeviceToken, LoginAnswer, RuntimeConfig, TokenValid
-from odfabric_api.schemas import answers
+from odfabric_api.bodies.forms import FORM_MEDIA_TYPE, read_form
+from odfabric_api.bodies.json_answer import JsonAnswer, json_bytes
+from odfabric_api.bodies.json_body import JsonModel, json_body, read_json, strict_json
+from odfabric_api.bodies.people_schemas import DeviceStarted, DeviceToken, LoginAnswer, RuntimeConfig, TokenValid
+from odfabric_api.bodies.schemas import answers
 from odfabric_api.sessions import public_origin
 
 router = APIRouter(tags=["sign in"])

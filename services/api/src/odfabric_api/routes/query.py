@@ -7,15 +7,15 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
-from odfabric.formats.did import parse_dataset_id
-from odfabric.formats.multihash import parse_multihash
-from odfabric.usecases.query_data import PinnedDataset, QueryData
-from odfabric.usecases.query_document import QueryForm
+from odfabric.formats.identifiers.did import parse_dataset_id
+from odfabric.formats.identifiers.multihash import parse_multihash
+from odfabric.usecases.queries.query_data import PinnedDataset, QueryData
+from odfabric.usecases.queries.query_document import QueryForm
 from odfabric_api.auth import Anybody, Subject, node_of, querying
+from odfabric_api.bodies.json_answer import JsonAnswer
+from odfabric_api.bodies.json_body import JsonModel, json_body, parse_model, read_json
+from odfabric_api.bodies.schemas import QueryAnswer, answers
 from odfabric_api.capacity import Capacity, while_client_waits
-from odfabric_api.json_answer import JsonAnswer
-from odfabric_api.json_body import JsonModel, json_body, parse_model, read_json
-from odfabric_api.schemas import QueryAnswer, answers
 
 router = APIRouter(tags=["query"])
 

@@ -8,7 +8,7 @@ from anyio import to_thread
 from fastapi import APIRouter, Path, Request, Response
 from pydantic import Field
 
-from odfabric.model.saved_query import SavedQuery
+from odfabric.model.people.saved_query import SavedQuery
 from odfabric.usecases.people.saved_queries import (
     NAME_CHARACTERS_MAX,
     change_query,
@@ -18,10 +18,10 @@ from odfabric.usecases.people.saved_queries import (
     save_query,
 )
 from odfabric_api.auth import Member, node_of
-from odfabric_api.json_answer import JsonAnswer
-from odfabric_api.json_body import JsonModel, json_body, read_json
-from odfabric_api.people_schemas import SavedQueryList, SavedQueryView
-from odfabric_api.schemas import answers
+from odfabric_api.bodies.json_answer import JsonAnswer
+from odfabric_api.bodies.json_body import JsonModel, json_body, read_json
+from odfabric_api.bodies.people_schemas import SavedQueryList, SavedQueryView
+from odfabric_api.bodies.schemas import answers
 
 router = APIRouter(tags=["query"])
 

@@ -11,19 +11,19 @@ from pydantic import Field
 from starlette.responses import HTMLResponse, RedirectResponse
 
 from odfabric.errors import AccessDenied, NotFound, OdfError
-from odfabric.model.account import Account
+from odfabric.model.people.account import Account
 from odfabric.usecases.people.devices import decide_device, look_at_device, shown_user_code
 from odfabric.usecases.people.invitations import accept, look_at
 from odfabric.usecases.people.sign_in import check_password, open_session
 from odfabric.usecases.people.tokens import IssuedToken, revoke_token
 from odfabric.usecases.people.values import managed_value
 from odfabric_api.auth import Member, Subject, node_of, page_visitor
-from odfabric_api.forms import read_form
-from odfabric_api.json_answer import JsonAnswer
-from odfabric_api.json_body import JsonModel, json_body, read_json
-from odfabric_api.people_schemas import SessionView
+from odfabric_api.bodies.forms import read_form
+from odfabric_api.bodies.json_answer import JsonAnswer
+from odfabric_api.bodies.json_body import JsonModel, json_body, read_json
+from odfabric_api.bodies.people_schemas import SessionView
+from odfabric_api.bodies.schemas import answers
 from odfabric_api.problems import problem_status
-from odfabric_api.schemas import answers
 from odfabric_api.sessions import close_cookie, cookie_of, csrf_token, open_cookie, public_origin
 from odfabric_api.web.sign_in_pages import device_page, login_page, message_page, setup_page
 

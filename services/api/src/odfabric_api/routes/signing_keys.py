@@ -6,10 +6,10 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from odfabric.formats.message_signature import KEY_SET_TYPE, key_set
+from odfabric.formats.webhooks.message_signature import KEY_SET_TYPE, key_set
 from odfabric_api.auth import node_of
-from odfabric_api.json_answer import JsonAnswer
-from odfabric_api.schemas import SigningKeySet, answers
+from odfabric_api.bodies.json_answer import JsonAnswer
+from odfabric_api.bodies.schemas import SigningKeySet, answers
 
 router = APIRouter(tags=["subscriptions"])
 

@@ -6,13 +6,13 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from odfabric.formats.multihash import parse_multihash
-from odfabric.usecases.read_state import ReadState
+from odfabric.formats.identifiers.multihash import parse_multihash
+from odfabric.usecases.state.read_state import ReadState
 from odfabric_api.auth import Caller, ReadableDataset, node_of, querying
+from odfabric_api.bodies.json_answer import JsonAnswer
+from odfabric_api.bodies.schemas import StateAnswer, answers
 from odfabric_api.capacity import Capacity
-from odfabric_api.json_answer import JsonAnswer
 from odfabric_api.preconditions import instant_of
-from odfabric_api.schemas import StateAnswer, answers
 
 router = APIRouter(tags=["data"])
 

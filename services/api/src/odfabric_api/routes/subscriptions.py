@@ -13,14 +13,14 @@ from typing import Annotated, Any, Literal
 from anyio import to_thread
 from fastapi import APIRouter, Depends, Path, Request, Response, params
 
-from odfabric.formats.webhook_signature import parse_secret
+from odfabric.formats.webhooks.webhook_signature import parse_secret
 from odfabric.model.commit import CatalogEntry
-from odfabric.usecases.change_subscription import Replay
-from odfabric.usecases.subscription_scope import Scope, WholeNode
+from odfabric.usecases.subscriptions.change_subscription import Replay
+from odfabric.usecases.subscriptions.subscription_scope import Scope, WholeNode
 from odfabric_api.auth import OF_ADMINS, OF_MEMBERS, Caller, FollowableDataset, ManagedAccount, node_of
-from odfabric_api.json_answer import JsonAnswer
-from odfabric_api.json_body import json_body, read_json
-from odfabric_api.schemas import (
+from odfabric_api.bodies.json_answer import JsonAnswer
+from odfabric_api.bodies.json_body import json_body, read_json
+from odfabric_api.bodies.schemas import (
     AttemptView,
     DeliveryList,
     DeliveryWithAttempts,
@@ -30,7 +30,7 @@ from odfabric_api.schemas import (
     SubscriptionMade,
     answers,
 )
-from odfabric_api.subscription_values import (
+from odfabric_api.bodies.subscription_values import (
     NoMembers,
     ReplayBody,
     RotationBody,

@@ -14,9 +14,9 @@ from starlette.responses import HTMLResponse, Response
 from odfabric.wiring.duties import SeenDuty
 from odfabric_api.asyncapi import document
 from odfabric_api.auth import Admin, node_of
+from odfabric_api.bodies.json_answer import JsonAnswer
+from odfabric_api.bodies.schemas import DutyList, Health, NodeInfo, answers
 from odfabric_api.health import health_report
-from odfabric_api.json_answer import JsonAnswer
-from odfabric_api.schemas import DutyList, Health, NodeInfo, answers
 
 router = APIRouter(tags=["node"])
 

@@ -9,8 +9,8 @@ from anyio import to_thread
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field
 
-from odfabric.model.account import Account
-from odfabric.model.credential import AccessToken, Scope, TokenKind
+from odfabric.model.people.account import Account
+from odfabric.model.people.credential import AccessToken, Scope, TokenKind
 from odfabric.usecases.people.tokens import (
     DATASETS_MAX,
     LISTED_KINDS,
@@ -23,12 +23,12 @@ from odfabric.usecases.people.tokens import (
 from odfabric.usecases.people.values import KINDS_OF_TOKENS, token_value
 from odfabric.wiring import Node
 from odfabric_api.auth import Member, Subject, node_of
-from odfabric_api.json_answer import JsonAnswer
-from odfabric_api.json_body import JsonModel, json_body, read_json
-from odfabric_api.people_schemas import TokenMade, TokenPage, TokenView
+from odfabric_api.bodies.json_answer import JsonAnswer
+from odfabric_api.bodies.json_body import JsonModel, json_body, read_json
+from odfabric_api.bodies.people_schemas import TokenMade, TokenPage, TokenView
+from odfabric_api.bodies.schemas import answers
+from odfabric_api.bodies.token_requests import dataset_of, inspected
 from odfabric_api.preconditions import check_page_limit, instant_of
-from odfabric_api.schemas import answers
-from odfabric_api.token_requests import dataset_of, inspected
 
 router = APIRouter(tags=["tokens"])
 

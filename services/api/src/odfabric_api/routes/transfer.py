@@ -13,13 +13,13 @@ from fastapi import APIRouter, Path, Request, Response
 from starlette.responses import PlainTextResponse, StreamingResponse
 
 from odfabric.errors import NotFound
-from odfabric.formats.multihash import parse_multihash
+from odfabric.formats.identifiers.multihash import parse_multihash
 from odfabric.model.commit import CatalogEntry
-from odfabric.usecases.serve_objects import ServedObject
+from odfabric.usecases.transfer.serve_objects import ServedObject
 from odfabric_api.auth import ReadableDataset, node_of, recheck
+from odfabric_api.bodies.schemas import answers
 from odfabric_api.preconditions import IF_NONE_MATCH, RANGE, header_parameters, is_known, range_of
 from odfabric_api.problems import plain_problem
-from odfabric_api.schemas import answers
 
 router = APIRouter(tags=["transfer"])
 

@@ -16,18 +16,18 @@ from pydantic import Field
 
 from odfabric.errors import InvalidRequest, Place, UnsupportedMediaType
 from odfabric.model.instant import NANOS_PER_SECOND
-from odfabric.usecases.commit_result import CommitResult
-from odfabric.usecases.push_data import PushData
-from odfabric.usecases.resumable_uploads import ResumableUpload
+from odfabric.usecases.ingestion.commit_result import CommitResult
+from odfabric.usecases.ingestion.push_data import PushData
+from odfabric.usecases.ingestion.resumable_uploads import ResumableUpload
 from odfabric.wiring.resumable import ResumableVerbs
 from odfabric_api.auth import Caller, PushableDataset, node_of
+from odfabric_api.bodies.jobs_answer import accepted, answer_when_done
+from odfabric_api.bodies.json_answer import JsonAnswer
+from odfabric_api.bodies.json_body import JsonModel, json_body, read_json
+from odfabric_api.bodies.schemas import Accepted, PushResult, UploadView, answers
+from odfabric_api.bodies.streamed_body import chunks_that_arrive
 from odfabric_api.capacity import Capacity
-from odfabric_api.jobs_answer import accepted, answer_when_done
-from odfabric_api.json_answer import JsonAnswer
-from odfabric_api.json_body import JsonModel, json_body, read_json
 from odfabric_api.preconditions import IF_MATCH, flag_of, header_parameters, if_match_of, instant_of, wait_s_of
-from odfabric_api.schemas import Accepted, PushResult, UploadView, answers
-from odfabric_api.streamed_body import chunks_that_arrive
 
 router = APIRouter(tags=["uploads"])
 

@@ -8,11 +8,11 @@ from anyio import to_thread
 from fastapi import APIRouter, Path, Request, Response
 from pydantic import Field
 
-from odfabric.usecases.dataset_variables import variable_value
+from odfabric.usecases.datasets.dataset_variables import variable_value
 from odfabric_api.auth import Caller, WritableDataset, node_of
-from odfabric_api.json_answer import JsonAnswer
-from odfabric_api.json_body import JsonModel, json_body, read_json
-from odfabric_api.schemas import VariableList, VariableView, answers
+from odfabric_api.bodies.json_answer import JsonAnswer
+from odfabric_api.bodies.json_body import JsonModel, json_body, read_json
+from odfabric_api.bodies.schemas import VariableList, VariableView, answers
 
 router = APIRouter(tags=["datasets"])
 

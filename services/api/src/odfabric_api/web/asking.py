@@ -6,12 +6,12 @@ from typing import Any
 
 from fastapi import Request
 
-from odfabric.domain.access import Action
+from odfabric.domain.people.access import Action
 from odfabric.errors import InvalidRequest
-from odfabric.formats.multihash import parse_multihash
+from odfabric.formats.identifiers.multihash import parse_multihash
 from odfabric.ports.engine import ProgressListener
-from odfabric.usecases.query_data import PinnedDataset, QueryData
-from odfabric.usecases.query_document import QueryForm
+from odfabric.usecases.queries.query_data import PinnedDataset, QueryData
+from odfabric.usecases.queries.query_document import QueryForm
 from odfabric_api.auth import Subject, node_of
 
 DATASETS_COMPLETED = 100

@@ -6,9 +6,9 @@ from typing import Any
 
 from fastapi import Request
 
-from odfabric.domain.access import Action
+from odfabric.domain.people.access import Action
 from odfabric.model.commit import CatalogEntry
-from odfabric.usecases.describe_dataset import DatasetDescription
+from odfabric.usecases.datasets.describe_dataset import DatasetDescription
 from odfabric_api.auth import Subject, node_of
 
 _ACTIONS = {

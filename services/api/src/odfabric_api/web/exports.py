@@ -15,9 +15,9 @@ from fastapi import Request
 from starlette.responses import Response
 
 from odfabric.errors import InvalidRequest, Place
-from odfabric.formats.json_rows import DataFormat, rows_document
+from odfabric.formats.json_values.json_rows import DataFormat, rows_document
 from odfabric.ports.engine import ProgressListener
-from odfabric.usecases.query_data import QueryData
+from odfabric.usecases.queries.query_data import QueryData
 from odfabric_api.auth import Subject, node_of
 
 

@@ -12,11 +12,11 @@ from xml.etree import ElementTree as ET
 
 from fastapi import Request
 
-from odfabric.domain.dataset_search import Order
+from odfabric.domain.people.dataset_search import Order
 from odfabric.model.instant import Instant
-from odfabric.usecases.describe_dataset import DatasetSummary
+from odfabric.usecases.datasets.describe_dataset import DatasetSummary
 from odfabric_api.auth import Subject, node_of
-from odfabric_api.search_request import AskedSearch
+from odfabric_api.bodies.search_request import AskedSearch
 from odfabric_api.sessions import public_origin
 from odfabric_api.web.pages import dataset_path
 

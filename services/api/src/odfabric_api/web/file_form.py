@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeVar
 
-from odfabric.domain.column_guess import GuessedType
+from odfabric.domain.ingestion.column_guess import GuessedType
 from odfabric.errors import InvalidRequest, Place
 from odfabric.model.file_shape import FileFormat, FileShape
 from odfabric.model.identity import DatasetAlias
-from odfabric.usecases.draft_source import DraftColumn, Merge, SourceDraft
-from odfabric.usecases.uploads import Upload
+from odfabric.usecases.ingestion.draft_source import DraftColumn, Merge, SourceDraft
+from odfabric.usecases.ingestion.uploads import Upload
 from odfabric_api.web.new_dataset import OWNER_FIELDS
 
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|"}

@@ -8,9 +8,9 @@ from typing import Any
 
 from fastapi import Request
 
-from odfabric.model.flow import Cron, Every, FlowRun, Reactive
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import Instant
+from odfabric.model.jobs.flow import Cron, Every, FlowRun, Reactive
 from odfabric.usecases.flows.change_flows import SeenFlow
 from odfabric.usecases.flows.describe_flows import flow_members, wait_value
 from odfabric_api.auth import Subject

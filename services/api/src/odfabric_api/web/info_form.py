@@ -10,8 +10,8 @@ from odfabric.model.metadata import (
     SetInfo,
     SetLicense,
 )
-from odfabric.usecases.describe_dataset import DatasetDescription, is_readme
-from odfabric.usecases.set_info import InfoEvent, info_version
+from odfabric.usecases.datasets.describe_dataset import DatasetDescription, is_readme
+from odfabric.usecases.datasets.set_info import InfoEvent, info_version
 
 README_PATH = "README.md"
 

@@ -11,7 +11,7 @@ from fastapi import Request
 from odfabric.errors import NotFound
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.identity import DatasetId
-from odfabric.model.job import Job, JobKind, JobStatus
+from odfabric.model.jobs.job import Job, JobKind, JobStatus
 from odfabric_api.auth import Subject, node_of
 from odfabric_api.web.problem_places import places_in
 

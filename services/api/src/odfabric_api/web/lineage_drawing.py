@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.identity import DatasetId
-from odfabric.usecases.read_lineage import Lineage
+from odfabric.usecases.datasets.read_lineage import Lineage
 
 BOX_WIDTH, BOX_HEIGHT = 220, 52
 GAP_ACROSS, GAP_DOWN = 70, 20

@@ -6,11 +6,11 @@ from typing import Any
 
 from fastapi import Request
 
-from odfabric.domain.access import Action, Verdict
+from odfabric.domain.people.access import Action, Verdict
 from odfabric.errors import InvalidRequest, Place
-from odfabric.formats.references import parse_name
-from odfabric.model.account import Visibility
+from odfabric.formats.identifiers.references import parse_name
 from odfabric.model.identity import DatasetAlias, Name
+from odfabric.model.people.account import Visibility
 from odfabric_api.auth import Subject, node_of
 
 ESCAPED_BYTES = 3

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from fastapi import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from odfabric.domain.access import STRANGER
+from odfabric.domain.people.access import STRANGER
 from odfabric.model.commit import CatalogEntry
 from odfabric_api.auth import Subject, node_of
 from odfabric_api.sessions import cookie_of, csrf_token

@@ -8,7 +8,7 @@ from fastapi import Request
 from starlette.responses import RedirectResponse, Response
 
 from odfabric.errors import OdfError, Unauthenticated
-from odfabric.usecases.problem import problem_document
+from odfabric.usecases.jobs.problem import problem_document
 from odfabric_api.problems import status_of
 from odfabric_api.web.pages import page
 

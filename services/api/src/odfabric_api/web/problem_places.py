@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from odfabric.errors import InvalidQuery, OdfError
-from odfabric.usecases.problem import problem_document
+from odfabric.usecases.jobs.problem import problem_document
 
 _MEMBERS = ("field", "row", "message", "hint", "suggestion")
 

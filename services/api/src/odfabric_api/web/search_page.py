@@ -12,11 +12,11 @@ from typing import Any, Literal, TypeAlias
 
 from fastapi import Request
 
-from odfabric.domain.dataset_search import Facets, Order
-from odfabric.model.account import Account
-from odfabric.usecases.describe_dataset import DatasetSummary
+from odfabric.domain.people.dataset_search import Facets, Order
+from odfabric.model.people.account import Account
+from odfabric.usecases.datasets.describe_dataset import DatasetSummary
 from odfabric_api.auth import Subject, node_of
-from odfabric_api.search_request import AskedSearch, ChangedWithin, KindAsked
+from odfabric_api.bodies.search_request import AskedSearch, ChangedWithin, KindAsked
 
 PAGE_DATASETS = 25
 PAGES_MAX = 400

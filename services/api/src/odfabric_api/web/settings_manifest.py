@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from odfabric.domain.source_evolution import sources_of
-from odfabric.formats.manifest_yaml import dump_yaml, snapshot_to_manifest
+from odfabric.domain.sources.source_evolution import sources_of
+from odfabric.formats.manifests.manifest_yaml import dump_yaml, snapshot_to_manifest
 from odfabric.model.manifest import DatasetSnapshot
 from odfabric.model.metadata import MetadataEvent, SetTransform
-from odfabric.usecases.describe_dataset import DatasetDescription
+from odfabric.usecases.datasets.describe_dataset import DatasetDescription
 
 
 def settings_manifest(about: DatasetDescription) -> str:

@@ -1,7 +1,7 @@
 """Where webhooks are set up: at a dataset, an account or the node; its address, and the frame of its pages.
 
 Each `find_*` is the dependency that declares the policy of its place and leaves it for the handlers, which are the same for all three.
-Not here: the policies (`auth`), what a subscription of each scope may receive (`usecases.subscribe`).
+Not here: the policies (`auth`), what a subscription of each scope may receive (`usecases.subscriptions.subscribe`).
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from urllib.parse import quote
 from fastapi import Request
 
 from odfabric.errors import NotFound
-from odfabric.model.account import Account
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.event import WIDE_ONLY, EventType
 from odfabric.model.identity import DatasetId
-from odfabric.model.subscription import Delivery
-from odfabric.usecases.subscription_scope import Scope, WholeNode, default_events
+from odfabric.model.people.account import Account
+from odfabric.model.subscriptions.event import WIDE_ONLY, EventType
+from odfabric.model.subscriptions.subscription import Delivery
+from odfabric.usecases.subscriptions.subscription_scope import Scope, WholeNode, default_events
 from odfabric_api.auth import Caller, FollowableDataset, ManagedAccount, Subject, manages, node_of, owner_account
 from odfabric_api.web.dataset_page import dataset_frame
 from odfabric_api.web.pages import dataset_path

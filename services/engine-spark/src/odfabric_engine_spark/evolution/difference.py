@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from odfabric.errors import LimitExceeded
-from odfabric.formats.canonical_rows import table_bytes
+from odfabric.formats.slices.canonical_rows import table_bytes
 from odfabric.model.operation import OperationType
 from odfabric_engine_spark.incremental.number_runs import run_starts
 from odfabric_engine_spark.incremental.stable_order import stable_order

@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 
 from odfabric.errors import InvalidRequest
-from odfabric.formats.arrow_cast import cast_array
-from odfabric.formats.arrow_schema import data_schema_to_arrow
-from odfabric.formats.slice_parquet import open_slice
+from odfabric.formats.slices.arrow_cast import cast_array
+from odfabric.formats.slices.arrow_schema import data_schema_to_arrow
+from odfabric.formats.slices.slice_parquet import open_slice
 from odfabric.model.engine import MigrateRequest, SliceFile, TransformResult
 from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric_engine_spark.call import EngineCall

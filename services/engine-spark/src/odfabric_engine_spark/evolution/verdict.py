@@ -1,12 +1,12 @@
 """What replacing a transform by another means for a dataset that has rows.
 
 Owns the verdict: the same, a migration, or an output that no longer fits. It looks at queries and schemas alone; the rules of the
-chain for a new schema are the coordinator's (`odfabric.domain.schema_evolution`), which has the last word.
+chain for a new schema are the coordinator's (`odfabric.domain.chain.schema_evolution`), which has the last word.
 """
 
 from __future__ import annotations
 
-from odfabric.formats.arrow_schema import with_explicit_defaults
+from odfabric.formats.slices.arrow_schema import with_explicit_defaults
 from odfabric.model.data_schema import DataSchema, DataType, DataTypeOption
 from odfabric.model.engine import EvolutionVerdict, QueryEvolution, ValidateResult
 

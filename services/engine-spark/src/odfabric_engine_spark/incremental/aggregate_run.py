@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from odfabric.formats.canonical_rows import one_array
+from odfabric.formats.slices.canonical_rows import one_array
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.in_turn import in_turn
 from odfabric_engine_spark.incremental.changes import Records, changes

@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from odfabric.formats.canonical_rows import one_array
+from odfabric.formats.slices.canonical_rows import one_array
 from odfabric.model.engine import TransformRequestInput
 from odfabric.model.operation import OperationType
 from odfabric_engine_spark.call import EngineCall

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from odfabric.formats.canonical_rows import table_bytes
+from odfabric.formats.slices.canonical_rows import table_bytes
 from odfabric.model.operation import OperationType
 from odfabric_engine_spark.incremental.by_column import joined, taken
 from odfabric_engine_spark.incremental.exact import Longs

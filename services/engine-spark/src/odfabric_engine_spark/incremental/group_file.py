@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from odfabric.formats.canonical_rows import one_array
+from odfabric.formats.slices.canonical_rows import one_array
 from odfabric_engine_spark.incremental.group_state import GroupState
 from odfabric_engine_spark.incremental.group_versions import Advanced, GroupStates, Versions
 from odfabric_engine_spark.state.checkpoint_file import open_file, write_file

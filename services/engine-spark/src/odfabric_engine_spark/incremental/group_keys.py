@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from odfabric.formats.canonical_rows import one_array
+from odfabric.formats.slices.canonical_rows import one_array
 from odfabric_engine_spark.catalyst import Expression, type_text
 
 _NO_BYTES = ('"map"', '"variant"', '"void"', '"interval"', '"interval year', '"interval month"')

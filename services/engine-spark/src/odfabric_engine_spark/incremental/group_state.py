@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from odfabric.formats.canonical_rows import one_array
+from odfabric.formats.slices.canonical_rows import one_array
 from odfabric_engine_spark.incremental.accumulators import Accumulators, GroupValues
 from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.incremental.slots import Mask

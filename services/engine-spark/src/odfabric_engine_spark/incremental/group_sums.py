@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from odfabric.formats.canonical_rows import one_array, ordered_bits, row_bytes
+from odfabric.formats.slices.canonical_rows import one_array, ordered_bits, row_bytes
 from odfabric_engine_spark.incremental.accumulators import Accumulators, GroupValues
 from odfabric_engine_spark.incremental.by_column import taken
 from odfabric_engine_spark.incremental.exact import Longs

@@ -26,7 +26,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from odfabric.errors import OdfError
-from odfabric.formats.canonical_rows import one_array, table_bytes
+from odfabric.formats.slices.canonical_rows import one_array, table_bytes
 from odfabric.model.operation import OperationType
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.incremental.aggregate_run import AggregateRun

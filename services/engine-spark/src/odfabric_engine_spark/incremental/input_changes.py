@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from odfabric.errors import InvalidData, InvalidManifest, OdfError, Place
-from odfabric.formats.canonical_json import canonical_json, parse_json_object
-from odfabric.formats.manifest_events import data_schema_from_value, noun_to_value
+from odfabric.formats.json_values.canonical_json import canonical_json, parse_json_object
+from odfabric.formats.manifests.manifest_events import data_schema_from_value, noun_to_value
 from odfabric.model.data_schema import DataSchema
 from odfabric.model.engine import TransformRequest, TransformRequestInput
 from odfabric_engine_spark.call import EngineCall

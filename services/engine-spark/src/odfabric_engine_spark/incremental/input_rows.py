@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from odfabric.errors import InvalidData, Place
-from odfabric.formats.slice_parquet import open_slice
+from odfabric.formats.slices.slice_parquet import open_slice
 from odfabric.model.engine import SliceFile
 from odfabric.model.offsets import OffsetRange
 from odfabric_engine_spark.call import EngineCall

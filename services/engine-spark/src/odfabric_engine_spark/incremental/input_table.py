@@ -15,7 +15,7 @@ from pyarrow import types
 from pyspark.sql import types as spark_types
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from odfabric.formats.arrow_schema import data_schema_to_arrow
+from odfabric.formats.slices.arrow_schema import data_schema_to_arrow
 from odfabric.model.data_schema import DataSchema
 from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric_engine_spark.catalyst import Attribute, Catalyst, Plan, output_of, simple_name

@@ -13,7 +13,7 @@ from hashlib import sha3_256
 from pyspark.sql import SparkSession
 
 from odfabric.errors import LimitExceeded, OdfError
-from odfabric.formats.column_names import name_problems
+from odfabric.formats.slices.column_names import name_problems
 from odfabric.model.data_schema import DataSchema
 from odfabric.model.engine import QueryProblem, ValidateRequest, ValidateResult
 from odfabric.model.metadata import SqlQueryStep, TransformSql

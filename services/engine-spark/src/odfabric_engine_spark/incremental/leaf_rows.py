@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from odfabric.formats.canonical_rows import one_array, row_bytes
+from odfabric.formats.slices.canonical_rows import one_array, row_bytes
 from odfabric.model.engine import TransformRequestInput
 from odfabric.model.offsets import OffsetRange
 from odfabric.model.operation import OperationType

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from odfabric.errors import InvalidData, Place
-from odfabric.formats.canonical_rows import one_array, table_bytes
+from odfabric.formats.slices.canonical_rows import one_array, table_bytes
 from odfabric.model.operation import OperationType
 from odfabric_engine_spark.catalyst import output_of
 from odfabric_engine_spark.incremental.binding import bind, projection

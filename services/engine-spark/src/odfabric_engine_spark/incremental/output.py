@@ -15,10 +15,16 @@ from pyarrow import types
 from pyspark.sql.types import StructType, _parse_datatype_json_string
 
 from odfabric.errors import InvalidData, OdfError, Place
-from odfabric.formats.arrow_cast import cast_array
-from odfabric.formats.arrow_schema import arrow_to_data_schema, data_schema_to_arrow
-from odfabric.formats.canonical_rows import one_array
-from odfabric.formats.slice_schema import OFFSET_TYPE, OPERATION_TYPE, TIMESTAMP_TYPE, check_compatible, check_storable
+from odfabric.formats.slices.arrow_cast import cast_array
+from odfabric.formats.slices.arrow_schema import arrow_to_data_schema, data_schema_to_arrow
+from odfabric.formats.slices.canonical_rows import one_array
+from odfabric.formats.slices.slice_schema import (
+    OFFSET_TYPE,
+    OPERATION_TYPE,
+    TIMESTAMP_TYPE,
+    check_compatible,
+    check_storable,
+)
 from odfabric.model.data_schema import DataSchema
 from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric_engine_spark.catalyst import Expression, Plan, children, expr_id, is_attribute, output_of

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import types
 
-from odfabric.formats.canonical_rows import floats_of_bits, integers_in_order
+from odfabric.formats.slices.canonical_rows import floats_of_bits, integers_in_order
 from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.incremental.ranks import Floats, Rank
 from odfabric_engine_spark.incremental.slots import Mask, Multiset, SlotValue, Values, merge_values

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from odfabric.formats.canonical_rows import one_array
+from odfabric.formats.slices.canonical_rows import one_array
 from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.incremental.ranked_slot import GREATEST, LEAST, Gaps, Ranked, merged
 from odfabric_engine_spark.incremental.ranks import Rank

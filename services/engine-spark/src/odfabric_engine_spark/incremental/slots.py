@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from odfabric.formats.canonical_rows import (
+from odfabric.formats.slices.canonical_rows import (
     floats_of_bits,
     has_integers_in_order,
     integers_in_order,

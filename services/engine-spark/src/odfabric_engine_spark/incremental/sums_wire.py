@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from odfabric.formats.canonical_rows import one_array
+from odfabric.formats.slices.canonical_rows import one_array
 from odfabric_engine_spark.incremental.accumulators import GroupValues
 from odfabric_engine_spark.incremental.distinct_slot import DistinctSlot
 from odfabric_engine_spark.incremental.exact import Longs

@@ -3,7 +3,7 @@
 Owns the refusal of a transaction that needs more memory than its request allows, in the one form by which a coordinator knows that a
 smaller one may do. Invariant: the limit refuses and changes nothing else, so a transaction has the same outcome under every limit
 that it keeps. Not here: pieces of what need not be in hand at once (`linear_transaction`, `aggregate_transaction`), the
-coordinator's answer (`odfabric.usecases.divide_transform`). Source: ADR 0029.
+coordinator's answer (`odfabric.usecases.transform.divide_transform`). Source: ADR 0029.
 """
 
 from __future__ import annotations

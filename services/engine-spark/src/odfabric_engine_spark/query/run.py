@@ -16,9 +16,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from odfabric.errors import IncompatibleSchema, InvalidQuery, InvalidRequest, LimitExceeded
-from odfabric.formats.arrow_cast import cast_array
-from odfabric.formats.arrow_schema import arrow_to_data_schema, data_schema_to_arrow
-from odfabric.formats.slice_schema import new_slice_schema
+from odfabric.formats.slices.arrow_cast import cast_array
+from odfabric.formats.slices.arrow_schema import arrow_to_data_schema, data_schema_to_arrow
+from odfabric.formats.slices.slice_schema import new_slice_schema
 from odfabric.model.engine import QueryInput, QueryRequest, QueryResult
 from odfabric.model.metadata import TransformSql
 from odfabric_engine_spark.call import EngineCall

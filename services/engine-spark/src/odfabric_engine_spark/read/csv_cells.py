@@ -20,7 +20,7 @@ import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
 from odfabric.errors import InvalidData, LimitExceeded, Place
-from odfabric.formats.csv_grammar import Cell, CsvDialect, CsvRecords
+from odfabric.formats.files.csv_grammar import Cell, CsvDialect, CsvRecords
 from odfabric_engine_spark.read.csv_row_counts import wrong_count
 from odfabric_engine_spark.read.encodings import Utf8File
 

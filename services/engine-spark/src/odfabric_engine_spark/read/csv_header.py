@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from odfabric.errors import InvalidData, LimitExceeded, Place
-from odfabric.formats.column_names import shown_name
-from odfabric.formats.csv_grammar import Cell, CsvDialect, CsvRecords
-from odfabric.formats.csv_options import WHOLE_LINES
+from odfabric.formats.files.csv_grammar import Cell, CsvDialect, CsvRecords
+from odfabric.formats.files.csv_options import WHOLE_LINES
+from odfabric.formats.slices.column_names import shown_name
 from odfabric_engine_spark.read.encodings import Utf8File
 
 BOM = "\ufeff"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from odfabric.formats.csv_grammar import CsvDialect
-from odfabric.formats.csv_options import csv_dialect
-from odfabric.formats.time_formats import date_format, timestamp_format
+from odfabric.formats.files.csv_grammar import CsvDialect
+from odfabric.formats.files.csv_options import csv_dialect
+from odfabric.formats.files.time_formats import date_format, timestamp_format
 from odfabric.model.source import ReadStepCsv
 from odfabric_engine_spark.read.encodings import known_encoding
 from odfabric_engine_spark.read.text_values import TextFormats

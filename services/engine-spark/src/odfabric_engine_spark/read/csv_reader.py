@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from odfabric.errors import InvalidData, Place
-from odfabric.formats.csv_grammar import Cell
+from odfabric.formats.files.csv_grammar import Cell
 from odfabric.model.intake import FieldContract
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.read.csv_cells import CsvCells

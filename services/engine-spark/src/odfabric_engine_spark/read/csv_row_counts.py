@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from odfabric.errors import InvalidData, Place
-from odfabric.formats.csv_grammar import Cell, CsvDialect
+from odfabric.formats.files.csv_grammar import Cell, CsvDialect
 from odfabric_engine_spark.read.csv_header import OR_WHOLE_LINES, names_of, other_kind
 from odfabric_engine_spark.read.encodings import Utf8File
 

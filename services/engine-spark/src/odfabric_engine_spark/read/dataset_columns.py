@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from odfabric.errors import InvalidData, Place
-from odfabric.formats.arrow_schema import data_schema_to_arrow
-from odfabric.formats.column_names import shown_name
+from odfabric.formats.slices.arrow_schema import data_schema_to_arrow
+from odfabric.formats.slices.column_names import shown_name
 from odfabric.model.engine import IngestRequest
 from odfabric.model.source import MergeStrategyChangelogStream, MergeStrategyUpsertStream
 

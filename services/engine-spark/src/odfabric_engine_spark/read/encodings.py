@@ -1,6 +1,6 @@
 """Bytes of users as Unicode, strictly.
 
-Owns the place of bytes that are none; which encodings are known says `odfabric.formats.text_encodings`. Invariant: no character is replaced or dropped; what
+Owns the place of bytes that are none; which encodings are known says `odfabric.formats.files.text_encodings`. Invariant: no character is replaced or dropped; what
 leaves here is a UTF-8 file without byte order mark, the input itself where it already is one.
 """
 
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from odfabric.errors import InvalidData, Place
-from odfabric.formats.file_kinds import BEGIN_BYTES, binary_kind, wide_encoding
-from odfabric.formats.text_encodings import check_encoding, encoding_name
+from odfabric.formats.files.file_kinds import BEGIN_BYTES, binary_kind, wide_encoding
+from odfabric.formats.files.text_encodings import check_encoding, encoding_name
 
 UTF_8 = "utf-8"
 _CHUNK_BYTES = 1 << 20

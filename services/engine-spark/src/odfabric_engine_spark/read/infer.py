@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from odfabric.formats.slice_schema import TIMESTAMP_TYPE
+from odfabric.formats.slices.slice_schema import TIMESTAMP_TYPE
 from odfabric_engine_spark.read.text_values import TextFormats
 
 _INTEGER = re.compile(r"[+-]?(?:0|[1-9][0-9]*)", re.ASCII)

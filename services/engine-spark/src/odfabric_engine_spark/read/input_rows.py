@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from odfabric.errors import InvalidData, LimitExceeded, OdfError, Place
-from odfabric.formats.column_names import shown_name
+from odfabric.formats.slices.column_names import shown_name
 from odfabric.model.engine import UndeclaredField
 from odfabric_engine_spark.catalyst import OWN_PREFIX
 from odfabric_engine_spark.settings import EngineSettings

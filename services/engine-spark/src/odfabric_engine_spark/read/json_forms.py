@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from odfabric.errors import InvalidData, Place
-from odfabric.formats.column_names import shown_name
+from odfabric.formats.slices.column_names import shown_name
 from odfabric_engine_spark.read.json_values import JsonValue, kind_of, open_brackets
 from odfabric_engine_spark.read.value_hints import column_in_sql
 

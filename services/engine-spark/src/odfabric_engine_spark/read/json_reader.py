@@ -15,9 +15,9 @@ from itertools import chain, islice
 import pyarrow as pa
 
 from odfabric.errors import InvalidData, LimitExceeded, Place
-from odfabric.formats.column_names import shown_name
-from odfabric.formats.json_columns import JsonMembers
-from odfabric.formats.slice_schema import TIMESTAMP_TYPE
+from odfabric.formats.json_values.json_columns import JsonMembers
+from odfabric.formats.slices.column_names import shown_name
+from odfabric.formats.slices.slice_schema import TIMESTAMP_TYPE
 from odfabric.model.intake import FieldContract
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.read.dataset_columns import DECLARE_HINT, FREEZE_HINT, DatasetColumns

@@ -21,7 +21,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from odfabric.errors import IncompatibleSchema, Place
-from odfabric.formats.json_columns import HOW_TO_MARK, JsonMembers
+from odfabric.formats.json_values.json_columns import HOW_TO_MARK, JsonMembers
 from odfabric_engine_spark.read.input_rows import shown
 from odfabric_engine_spark.read.text_values import TYPE_WORDS, TextFormats
 from odfabric_engine_spark.read.value_hints import json_time_hint

@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from odfabric.errors import InvalidData, LimitExceeded, Place
-from odfabric.formats.arrow_cast import cast_array
-from odfabric.formats.parquet_footer import Footer
-from odfabric.formats.slice_schema import TIMESTAMP_TYPE, null_problems
+from odfabric.formats.parquet.parquet_footer import Footer
+from odfabric.formats.slices.arrow_cast import cast_array
+from odfabric.formats.slices.slice_schema import TIMESTAMP_TYPE, null_problems
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.local_rows import loose
 from odfabric_engine_spark.read.dataset_columns import DatasetColumns

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from pyarrow import types
 
 from odfabric.errors import LimitExceeded, Place
-from odfabric.formats.array_sizes import row_sizes
+from odfabric.formats.slices.array_sizes import row_sizes
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.read.parquet_statistics import GroupStatistics
 from odfabric_engine_spark.read.parquet_survey import WORST_BATCHES, RowGroup, Survey, damaged

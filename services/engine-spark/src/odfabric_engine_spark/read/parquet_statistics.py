@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import types
 
-from odfabric.formats.array_sizes import leaf_slots, leaf_values
-from odfabric.formats.parquet_footer import ChunkClaim, Footer
+from odfabric.formats.parquet.parquet_footer import ChunkClaim, Footer
+from odfabric.formats.slices.array_sizes import leaf_slots, leaf_values
 from odfabric_engine_spark.read.parquet_survey import Leaf
 
 _COUNT_EVERY_GAP = ("parquet-cpp-arrow", "parquet-mr", "parquet-rs", "DuckDB")

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from pyarrow import types
 
 from odfabric.errors import InvalidData, LimitExceeded, Place
-from odfabric.formats.parquet_footer import (
+from odfabric.formats.parquet.parquet_footer import (
     MAGIC,
     NOT_PARQUET,
     ChunkClaim,
@@ -29,7 +29,7 @@ from odfabric.formats.parquet_footer import (
     footer_bytes,
     read_footer,
 )
-from odfabric.formats.parquet_pages import Encoding, Page, PageKind, check_crc, pages_of_chunk
+from odfabric.formats.parquet.parquet_pages import Encoding, Page, PageKind, check_crc, pages_of_chunk
 from odfabric_engine_spark.call import EngineCall
 
 DAMAGED = "The file is damaged"

@@ -14,11 +14,11 @@ from typing import assert_never
 import pyarrow as pa
 
 from odfabric.errors import InvalidManifest, Place
-from odfabric.formats.arrow_schema import data_schema_to_arrow
-from odfabric.formats.ddl_schema import ddl_to_schema
-from odfabric.formats.json_columns import JsonMembers, json_members
-from odfabric.formats.slice_schema import check_readable, check_storable
-from odfabric.formats.time_formats import date_format, timestamp_format
+from odfabric.formats.files.time_formats import date_format, timestamp_format
+from odfabric.formats.json_values.json_columns import JsonMembers, json_members
+from odfabric.formats.manifests.ddl_schema import ddl_to_schema
+from odfabric.formats.slices.arrow_schema import data_schema_to_arrow
+from odfabric.formats.slices.slice_schema import check_readable, check_storable
 from odfabric.model.intake import FieldContract
 from odfabric.model.source import (
     ReadStep,

@@ -2,7 +2,7 @@
 
 Owns the file of rejected rows: one JSON object a line with `file`, `line`, `position` (of the first character in its line), `field`,
 `reason` and `raw`, the row as it came. Invariant: a row is either read or in this file; more than the request admits are an error that
-writes nothing. Not here: which rows are wrong (the readers), what becomes of the file (`usecases.quarantine`).
+writes nothing. Not here: which rows are wrong (the readers), what becomes of the file (`usecases.ingestion.quarantine`).
 """
 
 from __future__ import annotations

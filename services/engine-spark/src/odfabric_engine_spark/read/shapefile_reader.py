@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from odfabric.errors import InvalidData, Place
-from odfabric.formats.time_formats import date_format, timestamp_format
+from odfabric.formats.files.time_formats import date_format, timestamp_format
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.read.dataset_columns import DatasetColumns
 from odfabric_engine_spark.read.input_rows import InputRows

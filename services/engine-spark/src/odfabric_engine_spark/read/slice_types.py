@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from odfabric.errors import IncompatibleSchema, Place
-from odfabric.formats.slice_schema import TIMESTAMP_TYPE
+from odfabric.formats.slices.slice_schema import TIMESTAMP_TYPE
 from odfabric_engine_spark.read.uuid_texts import is_uuid
 
 _READ_BY_SPARK = frozenset(

@@ -1,7 +1,7 @@
 """RFC 3339 timestamps in texts, as Spark expressions.
 
 Owns the way of columns that are texts already in Spark; `text_values` has that of cells. What is admitted says
-`odfabric.formats.time_formats`, and a test holds both together.
+`odfabric.formats.files.time_formats`, and a test holds both together.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from odfabric.formats.time_formats import RFC3339_TIMESTAMP
+from odfabric.formats.files.time_formats import RFC3339_TIMESTAMP
 
 
 def spark_timestamp(text: Column) -> Column:

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from odfabric.errors import IncompatibleSchema, Place
-from odfabric.formats.slice_schema import TIMESTAMP_TYPE
-from odfabric.formats.time_formats import MILLIS_PER_SECOND, RFC3339, TimeFormat, offset_seconds, rfc3339_groups
+from odfabric.formats.files.time_formats import MILLIS_PER_SECOND, RFC3339, TimeFormat, offset_seconds, rfc3339_groups
+from odfabric.formats.slices.slice_schema import TIMESTAMP_TYPE
 
 _UINT64_MAX = 2**63 - 1
 _FLOAT = r"\A[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\z"

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from odfabric.formats.arrow_cast import map_as_list
+from odfabric.formats.slices.arrow_cast import map_as_list
 
 _BYTES = 16
 _GROUPS = ((0, 4), (4, 6), (6, 8), (8, 10), (10, 16))

@@ -14,8 +14,8 @@ from itertools import chain
 import pyarrow as pa
 from pyarrow import types
 
-from odfabric.formats.time_formats import RFC3339
-from odfabric.formats.time_guess import epoch_function, formats_of, is_day_serial
+from odfabric.formats.files.time_formats import RFC3339
+from odfabric.formats.files.time_guess import epoch_function, formats_of, is_day_serial
 from odfabric_engine_spark.read.text_values import TextFormats
 from odfabric_engine_spark.spark_types import spark_type
 

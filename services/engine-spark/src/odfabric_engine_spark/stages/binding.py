@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from odfabric.formats.canonical_rows import one_array
+from odfabric.formats.slices.canonical_rows import one_array
 from odfabric_engine_spark.catalyst import (
     Attribute,
     Catalyst,

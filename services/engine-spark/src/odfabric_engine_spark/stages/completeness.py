@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from odfabric.formats.canonical_rows import one_array
+from odfabric.formats.slices.canonical_rows import one_array
 from odfabric_engine_spark.catalyst import Catalyst, Expression, Plan, children, expr_id, simple_name
 from odfabric_engine_spark.incremental.stable_order import order_by
 from odfabric_engine_spark.incremental.trace import substitute

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import types
 
-from odfabric.formats.canonical_rows import one_array, ordered_bits, row_bytes
+from odfabric.formats.slices.canonical_rows import one_array, ordered_bits, row_bytes
 from odfabric_engine_spark.incremental.by_column import joined, taken
 from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.incremental.stable_order import stable_order

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from odfabric.formats.canonical_rows import one_array, table_bytes
+from odfabric.formats.slices.canonical_rows import one_array, table_bytes
 from odfabric.model.operation import OperationType
 from odfabric_engine_spark.incremental.changes import Records, interleaved
 from odfabric_engine_spark.incremental.exact import Longs

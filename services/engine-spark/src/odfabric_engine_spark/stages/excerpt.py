@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from odfabric.formats.canonical_rows import has_integers_in_order, integers_in_order, one_array, row_bytes
+from odfabric.formats.slices.canonical_rows import has_integers_in_order, integers_in_order, one_array, row_bytes
 from odfabric_engine_spark.incremental.by_column import joined, taken
 from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.incremental.number_runs import first_places, run_starts

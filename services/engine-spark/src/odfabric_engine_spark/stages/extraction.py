@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from odfabric.formats.canonical_rows import one_array
+from odfabric.formats.slices.canonical_rows import one_array
 from odfabric_engine_spark.incremental.by_column import joined, taken
 from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.stages.delta import Delta, net_weights

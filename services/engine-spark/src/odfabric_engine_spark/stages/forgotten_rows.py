@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from odfabric.formats.canonical_rows import one_array
+from odfabric.formats.slices.canonical_rows import one_array
 from odfabric_engine_spark.incremental.slots import Mask
 from odfabric_engine_spark.incremental.stable_order import order_by
 from odfabric_engine_spark.stages.forgetting import SessionRule, StageForgets, VersionRule

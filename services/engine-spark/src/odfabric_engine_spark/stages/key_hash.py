@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import types
 
-from odfabric.formats.canonical_rows import row_bytes
+from odfabric.formats.slices.canonical_rows import row_bytes
 from odfabric_engine_spark.incremental.group_keys import normal_floats
 from odfabric_engine_spark.state.byte_hash import byte_hashes
 from odfabric_engine_spark.state.run import Hashes

@@ -13,7 +13,7 @@ from functools import reduce
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from odfabric.formats.canonical_rows import one_array
+from odfabric.formats.slices.canonical_rows import one_array
 from odfabric_engine_spark.catalyst import Catalyst, Expression
 from odfabric_engine_spark.incremental.group_keys import can_be_key
 from odfabric_engine_spark.stages.key_hash import key_hashes

@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from odfabric.formats.canonical_rows import one_array
+from odfabric.formats.slices.canonical_rows import one_array
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.catalyst import Attribute, Catalyst, Expression
 from odfabric_engine_spark.incremental.divided_rows import in_pieces

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import types
 
-from odfabric.formats.canonical_rows import one_array
+from odfabric.formats.slices.canonical_rows import one_array
 from odfabric_engine_spark.catalyst import conjuncts, expr_id, is_attribute, simple_name
 from odfabric_engine_spark.incremental.by_column import joined, taken
 from odfabric_engine_spark.incremental.exact import Longs

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from odfabric.formats.canonical_rows import has_integers_in_order
+from odfabric.formats.slices.canonical_rows import has_integers_in_order
 from odfabric_engine_spark.catalyst import (
     Attribute,
     Catalyst,

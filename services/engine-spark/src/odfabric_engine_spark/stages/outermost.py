@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from odfabric.formats.canonical_rows import one_array, row_bytes
+from odfabric.formats.slices.canonical_rows import one_array, row_bytes
 from odfabric_engine_spark.incremental.by_column import taken
 from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.incremental.number_runs import run_starts

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from odfabric.formats.canonical_rows import table_bytes
+from odfabric.formats.slices.canonical_rows import table_bytes
 from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.stages.delta import Delta
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyarrow import types
 
-from odfabric.formats.canonical_rows import one_array
+from odfabric.formats.slices.canonical_rows import one_array
 from odfabric_engine_spark.catalyst import (
     Attribute,
     Catalyst,

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from odfabric.formats.canonical_rows import one_array
+from odfabric.formats.slices.canonical_rows import one_array
 from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.incremental.number_runs import run_starts
 from odfabric_engine_spark.stages import excerpt

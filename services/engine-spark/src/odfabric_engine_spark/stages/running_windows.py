@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 from pyarrow import types
 
-from odfabric.formats.canonical_rows import has_integers_in_order
+from odfabric.formats.slices.canonical_rows import has_integers_in_order
 from odfabric_engine_spark.catalyst import (
     Attribute,
     Catalyst,

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
 from odfabric.errors import LimitExceeded, OdfError
-from odfabric.formats.canonical_rows import one_array
+from odfabric.formats.slices.canonical_rows import one_array
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.catalyst import Catalyst, Plan, analysed
 from odfabric_engine_spark.incremental.exact import Longs

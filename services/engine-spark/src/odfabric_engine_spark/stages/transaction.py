@@ -16,7 +16,7 @@ from threading import Lock
 import numpy as np
 import pyarrow as pa
 
-from odfabric.formats.canonical_rows import one_array
+from odfabric.formats.slices.canonical_rows import one_array
 from odfabric.model.engine import TransformRequestInput
 from odfabric.model.instant import Instant
 from odfabric_engine_spark.call import EngineCall

@@ -2,7 +2,7 @@
 
 Owns the hash. Invariant: equal bytes have equal hashes, on every machine and in every version that reads the same state. It is no
 proof of equality, and no defence: whoever needs the one compares bytes, whoever lets others choose the bytes bounds the work.
-Not here: which bytes stand for a key (`formats.canonical_rows`).
+Not here: which bytes stand for a key (`formats.slices.canonical_rows`).
 """
 
 from __future__ import annotations

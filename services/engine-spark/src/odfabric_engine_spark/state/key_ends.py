@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from odfabric.formats.canonical_rows import one_array
+from odfabric.formats.slices.canonical_rows import one_array
 from odfabric_engine_spark.state.net_rows import bytes_of
 from odfabric_engine_spark.state.run import CLOSES, WEIGHT, Longs, Run, spans
 

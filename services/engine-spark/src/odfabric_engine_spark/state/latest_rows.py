@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from odfabric.formats.canonical_rows import one_array
+from odfabric.formats.slices.canonical_rows import one_array
 from odfabric_engine_spark.incremental.by_column import taken
 from odfabric_engine_spark.incremental.stable_order import stable_order
 from odfabric_engine_spark.state.net_rows import KeyedRows, mixed_keys

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from odfabric.formats.canonical_rows import has_integers_in_order, integers_in_order, one_array, row_bytes
+from odfabric.formats.slices.canonical_rows import has_integers_in_order, integers_in_order, one_array, row_bytes
 from odfabric_engine_spark.incremental.by_column import joined, taken
 from odfabric_engine_spark.incremental.number_runs import run_starts
 from odfabric_engine_spark.incremental.stable_order import order_by, stable_order

@@ -2,7 +2,7 @@
 
 Owns the normal form of Arrow arrays, and the size of their contents. Invariant: buffers of a plain array depend on its values
 alone, not on what lies below nulls, on slices or on encodings; so files made of plain columns are equal when their rows are.
-Not here: equality and order of rows (`formats.canonical_rows`).
+Not here: equality and order of rows (`formats.slices.canonical_rows`).
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from odfabric.formats.canonical_rows import has_integers_in_order, integers_in_order, one_array
+from odfabric.formats.slices.canonical_rows import has_integers_in_order, integers_in_order, one_array
 from odfabric_engine_spark.state.net_rows import bytes_of, told_apart_by
 from odfabric_engine_spark.state.run import CLOSES, WEIGHT, Hashes, Longs, Run, spans
 

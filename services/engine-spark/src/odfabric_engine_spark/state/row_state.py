@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from odfabric.formats.canonical_rows import one_array
+from odfabric.formats.slices.canonical_rows import one_array
 from odfabric_engine_spark.incremental.number_runs import run_starts
 from odfabric_engine_spark.state.growing_run import GrowingRun
 from odfabric_engine_spark.state.key_ends import Span, read_ends

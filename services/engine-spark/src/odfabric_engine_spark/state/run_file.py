@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import types
 
-from odfabric.formats.canonical_rows import one_array
+from odfabric.formats.slices.canonical_rows import one_array
 from odfabric_engine_spark.state.plain_columns import content_bytes, plain
 from odfabric_engine_spark.state.refusal import damaged
 from odfabric_engine_spark.state.run import CLOSES, NO_CLOSINGS, Closings, FilePart, Hashes, Longs, Run, RunFile, spans

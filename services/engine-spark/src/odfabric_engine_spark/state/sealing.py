@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from odfabric.formats.canonical_rows import one_array
+from odfabric.formats.slices.canonical_rows import one_array
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.state.run import CLOSES, Hashes, Run
 from odfabric_engine_spark.state.run_file import WrittenRun

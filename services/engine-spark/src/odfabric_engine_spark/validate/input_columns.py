@@ -17,8 +17,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as spark_types
 
 from odfabric.errors import InvalidQuery, OdfError, Place
-from odfabric.formats.arrow_schema import arrow_to_data_schema, data_schema_to_arrow
-from odfabric.formats.slice_schema import OFFSET_TYPE, OPERATION_TYPE, TIMESTAMP_TYPE
+from odfabric.formats.slices.arrow_schema import arrow_to_data_schema, data_schema_to_arrow
+from odfabric.formats.slices.slice_schema import OFFSET_TYPE, OPERATION_TYPE, TIMESTAMP_TYPE
 from odfabric.model.data_schema import DataSchema
 from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric_engine_spark.settings import EngineSettings

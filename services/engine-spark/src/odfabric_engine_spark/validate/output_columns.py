@@ -1,7 +1,7 @@
 """Rules for the columns that SQL gives back.
 
 Owns what a name and a type must be to become a column of a dataset. Invariant: what passes has exactly one form in the format,
-and no column hides a system column. Not here: whether the columns fit an existing dataset (`formats.slice_schema`).
+and no column hides a system column. Not here: whether the columns fit an existing dataset (`formats.slices.slice_schema`).
 Source: security property S1.8; specification facts, "Transforms" 4; rulings on types.
 """
 

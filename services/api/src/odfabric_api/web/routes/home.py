@@ -9,12 +9,12 @@ from fastapi import APIRouter, Depends, Path, Query, Request
 from starlette.responses import Response
 
 from odfabric.errors import InvalidName, NotFound
-from odfabric.formats.references import parse_name
-from odfabric.model.account import Account
-from odfabric_api import search_request
+from odfabric.formats.identifiers.references import parse_name
+from odfabric.model.people.account import Account
 from odfabric_api.auth import Anybody, Subject, manages, node_of
+from odfabric_api.bodies import search_request
+from odfabric_api.bodies.search_request import AskedSearch, ChangedWithin, KindAsked
 from odfabric_api.page_route import PageRoute
-from odfabric_api.search_request import AskedSearch, ChangedWithin, KindAsked
 from odfabric_api.web.feed import MEDIA_TYPE, found_feed
 from odfabric_api.web.pages import page
 from odfabric_api.web.search_page import FEED_PATH, PAGES_MAX, SearchPage, Sort

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
 from odfabric.errors import InvalidRequest, OdfError
-from odfabric.model.saved_query import SavedQuery
+from odfabric.model.people.saved_query import SavedQuery
 from odfabric.ports.engine import ProgressListener
 from odfabric.usecases.people.saved_queries import (
     NAME_CHARACTERS_MAX,
@@ -19,10 +19,10 @@ from odfabric.usecases.people.saved_queries import (
     may_keep_queries,
     save_query,
 )
-from odfabric.usecases.query_data import QueryData
+from odfabric.usecases.queries.query_data import QueryData
 from odfabric_api.auth import Anybody, Member, Subject, node_of, querying
+from odfabric_api.bodies.forms import read_form
 from odfabric_api.capacity import Capacity, while_client_waits
-from odfabric_api.forms import read_form
 from odfabric_api.page_route import PageRoute
 from odfabric_api.web.asking import ask, completed, pins_of
 from odfabric_api.web.charts import KINDS, draw_chart, numeric_columns

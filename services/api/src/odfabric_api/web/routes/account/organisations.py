@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
 from odfabric.errors import InvalidRequest, OdfError, Place
-from odfabric.model.account import OrganisationRole
+from odfabric.model.people.account import OrganisationRole
 from odfabric.usecases.people.accounts import change_account, delete_account
 from odfabric.usecases.people.organisations import (
     create_organisation,
@@ -18,7 +18,7 @@ from odfabric.usecases.people.organisations import (
     set_member,
 )
 from odfabric_api.auth import Member, Subject, manages, node_of
-from odfabric_api.forms import read_form
+from odfabric_api.bodies.forms import read_form
 from odfabric_api.page_route import PageRoute
 from odfabric_api.web.pages import page, see_other
 from odfabric_api.web.submitted import check_typed, submitted, version_in

@@ -8,13 +8,13 @@ from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
 from odfabric.errors import OdfError
-from odfabric.model.account import Account
+from odfabric.model.people.account import Account
 from odfabric.usecases.people.accounts import change_account
 from odfabric.usecases.people.sessions import end_other_sessions, list_sessions
 from odfabric.usecases.people.sign_in import change_password, open_session
 from odfabric.usecases.people.tokens import revoke_token
 from odfabric_api.auth import Anybody, Member, Subject, node_of
-from odfabric_api.forms import read_form
+from odfabric_api.bodies.forms import read_form
 from odfabric_api.page_route import PageRoute
 from odfabric_api.routes.sign_in import with_session
 from odfabric_api.sessions import close_cookie, cookie_of

@@ -9,10 +9,10 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from odfabric.errors import InvalidRequest, NotFound, OdfError, Place
-from odfabric.model.account import Account, AccountKind
-from odfabric.model.credential import AccessToken, Scope, TokenKind
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import Instant
+from odfabric.model.people.account import Account, AccountKind
+from odfabric.model.people.credential import AccessToken, Scope, TokenKind
 from odfabric.usecases.people.accounts import managed_account
 from odfabric.usecases.people.tokens import (
     IssuedToken,
@@ -23,9 +23,9 @@ from odfabric.usecases.people.tokens import (
     state_of,
 )
 from odfabric_api.auth import Member, Subject, node_of
-from odfabric_api.forms import read_form
+from odfabric_api.bodies.forms import read_form
+from odfabric_api.bodies.token_requests import dataset_of
 from odfabric_api.page_route import PageRoute
-from odfabric_api.token_requests import dataset_of
 from odfabric_api.web.pages import page, see_other
 from odfabric_api.web.submitted import submitted
 

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
 from odfabric.errors import InvalidRequest, OdfError, Place
-from odfabric.model.account import AccountKind, AccountLimits
+from odfabric.model.people.account import AccountKind, AccountLimits
 from odfabric.usecases.people.accounts import (
     delete_account,
     list_accounts,
@@ -27,7 +27,7 @@ from odfabric.usecases.people.invitations import (
 )
 from odfabric.usecases.people.values import invitation_url
 from odfabric_api.auth import Admin, Subject, node_of
-from odfabric_api.forms import read_form
+from odfabric_api.bodies.forms import read_form
 from odfabric_api.page_route import PageRoute
 from odfabric_api.sessions import public_origin
 from odfabric_api.web.pages import page, see_other

@@ -12,8 +12,8 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from odfabric.errors import NotFound, OdfError
-from odfabric.formats.references import parse_name
-from odfabric.model.audit import AuditKind, AuditOutcome, StoredAuditEntry
+from odfabric.formats.identifiers.references import parse_name
+from odfabric.model.people.audit import AuditKind, AuditOutcome, StoredAuditEntry
 from odfabric.usecases.people.values import audit_value
 from odfabric_api.auth import Admin, node_of
 from odfabric_api.page_route import PageRoute

@@ -10,10 +10,10 @@ from starlette.responses import Response
 
 from odfabric import __version__
 from odfabric.errors import OdfError
-from odfabric.formats.references import parse_dataset_ref
+from odfabric.formats.identifiers.references import parse_dataset_ref
 from odfabric.model.engine import EngineInfo
+from odfabric.usecases.maintenance.survey_litter import LOOK_S_MAX, Surveyed, survey_litter
 from odfabric.usecases.people.explain import Explained, explain
-from odfabric.usecases.survey_litter import LOOK_S_MAX, Surveyed, survey_litter
 from odfabric.wiring.overview import COUNTED_MAX, overview, places
 from odfabric.wiring.settings_in_force import settings_in_force
 from odfabric_api.auth import Admin, node_of

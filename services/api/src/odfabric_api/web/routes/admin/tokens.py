@@ -8,13 +8,13 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from odfabric.errors import OdfError
-from odfabric.model.account import Account
-from odfabric.model.credential import AccessToken
+from odfabric.model.people.account import Account
+from odfabric.model.people.credential import AccessToken
 from odfabric.usecases.people.tokens import revoke_token, state_of
 from odfabric_api.auth import Admin, node_of
-from odfabric_api.forms import read_form
+from odfabric_api.bodies.forms import read_form
+from odfabric_api.bodies.token_requests import inspected
 from odfabric_api.page_route import PageRoute
-from odfabric_api.token_requests import inspected
 from odfabric_api.web.pages import page, see_other
 from odfabric_api.web.submitted import submitted
 

@@ -11,12 +11,12 @@ from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
 from odfabric.errors import OdfError
-from odfabric.formats.flow_rule import parse_rule, rule_value
+from odfabric.formats.manifests.flow_rule import parse_rule, rule_value
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.flow import Every, FlowKind, FlowRule
+from odfabric.model.jobs.flow import Every, FlowKind, FlowRule
 from odfabric.usecases.flows.change_flows import kinds_of
 from odfabric_api.auth import Caller, Member, Subject, WritableDataset, node_of
-from odfabric_api.forms import read_form
+from odfabric_api.bodies.forms import read_form
 from odfabric_api.page_route import PageRoute
 from odfabric_api.web.dataset_page import dataset_frame
 from odfabric_api.web.flow_views import flow_views

@@ -10,10 +10,10 @@ from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
 from odfabric.model.commit import CatalogEntry
-from odfabric.usecases.pull_dataset import PullRequest
-from odfabric.usecases.verify_dataset import VerifyOptions
+from odfabric.usecases.transfer.pull_dataset import PullRequest
+from odfabric.usecases.verification.verify_dataset import VerifyOptions
 from odfabric_api.auth import Caller, FollowableDataset, Member, Subject, WritableDataset, node_of
-from odfabric_api.forms import read_form
+from odfabric_api.bodies.forms import read_form
 from odfabric_api.page_route import PageRoute
 from odfabric_api.web.dataset_page import allowed_on, dataset_frame
 from odfabric_api.web.job_views import datasets_of, job_view

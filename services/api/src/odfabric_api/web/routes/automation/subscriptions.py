@@ -14,10 +14,10 @@ from fastapi import APIRouter, Depends, Path, Request, params
 from starlette.responses import Response
 
 from odfabric.errors import InvalidRequest, OdfError, Place
-from odfabric.formats.webhook_signature import parse_secret
-from odfabric.model.event import EventType
+from odfabric.formats.webhooks.webhook_signature import parse_secret
 from odfabric.model.instant import Instant
-from odfabric.model.subscription import (
+from odfabric.model.subscriptions.event import EventType
+from odfabric.model.subscriptions.subscription import (
     Delivery,
     DeliveryAttempt,
     DeliveryStatus,
@@ -25,10 +25,10 @@ from odfabric.model.subscription import (
     Subscription,
     SubscriptionFormat,
 )
-from odfabric.usecases.change_subscription import Replay
-from odfabric.usecases.subscribe import NewSubscription, is_of
+from odfabric.usecases.subscriptions.change_subscription import Replay
+from odfabric.usecases.subscriptions.subscribe import NewSubscription, is_of
 from odfabric_api.auth import OF_ADMINS, OF_MEMBERS, Caller, Subject, node_of
-from odfabric_api.forms import read_form
+from odfabric_api.bodies.forms import read_form
 from odfabric_api.page_route import PageRoute
 from odfabric_api.web.pages import page, see_other
 from odfabric_api.web.problem_places import places_of

@@ -8,16 +8,16 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
-from odfabric.formats.manifest_yaml import block_to_manifest
-from odfabric.formats.multihash import parse_multihash
-from odfabric.formats.yaml_writer import dump_yaml
+from odfabric.formats.identifiers.multihash import parse_multihash
+from odfabric.formats.manifests.manifest_yaml import block_to_manifest
+from odfabric.formats.manifests.yaml_writer import dump_yaml
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.multihash import Multihash
-from odfabric.usecases.verify_block import Checked
+from odfabric.usecases.verification.verify_block import Checked
 from odfabric.wiring.verifying import VerifyVerbs
 from odfabric_api.auth import Caller, FollowableDataset, ReadableDataset, Subject, node_of, querying
+from odfabric_api.bodies.forms import read_form
 from odfabric_api.capacity import Capacity
-from odfabric_api.forms import read_form
 from odfabric_api.page_route import PageRoute
 from odfabric_api.web.dataset_page import dataset_frame
 from odfabric_api.web.pages import page

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from odfabric.usecases.verify_block import JOBS_LOOKED_AT
+from odfabric.usecases.verification.verify_block import JOBS_LOOKED_AT
 from odfabric.wiring.verifying import VerifyVerbs
 from odfabric_api.auth import Caller, ReadableDataset, node_of
 from odfabric_api.page_route import PageRoute

@@ -13,17 +13,17 @@ from starlette.responses import Response
 
 from odfabric.errors import InvalidRequest, NotFound, OdfError, Place
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.job import Job, JobKind, JobStatus
-from odfabric.usecases.push_data import PushData
+from odfabric.model.jobs.job import Job, JobKind, JobStatus
+from odfabric.usecases.ingestion.push_data import PushData
 from odfabric.wiring.uploads import UploadVerbs
 from odfabric_api.auth import Caller, PushableDataset, Subject, node_of
+from odfabric_api.bodies.forms import FORM_BYTES_MAX, read_form
+from odfabric_api.bodies.jobs_answer import job_when_done
+from odfabric_api.bodies.streamed_body import sent_file
 from odfabric_api.capacity import Capacity
-from odfabric_api.forms import FORM_BYTES_MAX, read_form
-from odfabric_api.jobs_answer import job_when_done
 from odfabric_api.page_route import PageRoute
 from odfabric_api.problems import status_of
 from odfabric_api.sessions import public_origin
-from odfabric_api.streamed_body import sent_file
 from odfabric_api.web.dataset_page import dataset_frame
 from odfabric_api.web.job_views import WAIT_S_MAX, job_view, own_job
 from odfabric_api.web.pages import dataset_path, page, see_other

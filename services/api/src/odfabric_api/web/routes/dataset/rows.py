@@ -11,13 +11,13 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from odfabric.errors import InvalidQuery, InvalidRequest, LimitExceeded
-from odfabric.formats.multihash import parse_multihash
+from odfabric.formats.identifiers.multihash import parse_multihash
 from odfabric.model.commit import CatalogEntry
 from odfabric.ports.engine import ProgressListener
-from odfabric.usecases.describe_dataset import Column, DatasetDescription
-from odfabric.usecases.read_state import ReadState
-from odfabric.usecases.read_tail import ReadTail
-from odfabric.usecases.row_query import COMPARED, RowFilter, RowOrder, profile_query, rows_query
+from odfabric.usecases.datasets.describe_dataset import Column, DatasetDescription
+from odfabric.usecases.queries.row_query import COMPARED, RowFilter, RowOrder, profile_query, rows_query
+from odfabric.usecases.reading.read_tail import ReadTail
+from odfabric.usecases.state.read_state import ReadState
 from odfabric_api.auth import Caller, ReadableDataset, Subject, node_of, querying
 from odfabric_api.capacity import Capacity, while_client_waits
 from odfabric_api.page_route import PageRoute

@@ -8,12 +8,12 @@ from starlette.responses import Response
 from odfabric.errors import Changed, InUse, OdfError
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.metadata import DatasetKind
-from odfabric.usecases.describe_dataset import DatasetDescription
-from odfabric.usecases.set_source import ChangedSources
-from odfabric.usecases.set_transform import ChangedTransform
+from odfabric.usecases.datasets.describe_dataset import DatasetDescription
+from odfabric.usecases.ingestion.set_source import ChangedSources
+from odfabric.usecases.transform.set_transform import ChangedTransform
 from odfabric.wiring.renaming import rename
 from odfabric_api.auth import Caller, DeletableDataset, Subject, WritableDataset, node_of
-from odfabric_api.forms import FORM_BYTES_MAX, read_form
+from odfabric_api.bodies.forms import FORM_BYTES_MAX, read_form
 from odfabric_api.manifests import named, own_snapshot
 from odfabric_api.page_route import PageRoute
 from odfabric_api.web.dataset_page import dataset_frame

@@ -8,11 +8,11 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from odfabric.errors import AccessDenied, InvalidRequest, NotFound, OdfError, Place
-from odfabric.model.account import DatasetRole, Visibility
 from odfabric.model.commit import CatalogEntry
+from odfabric.model.people.account import DatasetRole, Visibility
 from odfabric.usecases.people.sharing import list_collaborators, set_role, set_visibility, visibility_of
 from odfabric_api.auth import Caller, SharableDataset, Subject, node_of
-from odfabric_api.forms import read_form
+from odfabric_api.bodies.forms import read_form
 from odfabric_api.page_route import PageRoute
 from odfabric_api.web.dataset_page import dataset_frame
 from odfabric_api.web.pages import dataset_path, page, see_other

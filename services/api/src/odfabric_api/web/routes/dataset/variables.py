@@ -8,7 +8,7 @@ from starlette.responses import Response
 from odfabric.errors import OdfError
 from odfabric.model.commit import CatalogEntry
 from odfabric_api.auth import Caller, Subject, WritableDataset, node_of
-from odfabric_api.forms import read_form
+from odfabric_api.bodies.forms import read_form
 from odfabric_api.page_route import PageRoute
 from odfabric_api.web.dataset_page import dataset_frame
 from odfabric_api.web.pages import dataset_path, page, see_other

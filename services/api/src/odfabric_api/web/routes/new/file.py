@@ -13,20 +13,20 @@ from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
 from odfabric.errors import InvalidRequest, OdfError, Place
-from odfabric.formats.manifest_yaml import dump_yaml, snapshot_to_manifest
-from odfabric.model.job import Job, JobKind, JobStatus
+from odfabric.formats.manifests.manifest_yaml import dump_yaml, snapshot_to_manifest
+from odfabric.model.jobs.job import Job, JobKind, JobStatus
 from odfabric.model.manifest import DatasetSnapshot
-from odfabric.usecases.draft_source import draft_source
-from odfabric.usecases.uploads import Upload, shape_of
+from odfabric.usecases.ingestion.draft_source import draft_source
+from odfabric.usecases.ingestion.uploads import Upload, shape_of
 from odfabric.wiring.uploads import UploadVerbs
 from odfabric_api.auth import Member, Subject, node_of
+from odfabric_api.bodies.forms import read_form
+from odfabric_api.bodies.jobs_answer import job_when_done
+from odfabric_api.bodies.json_answer import JsonAnswer
+from odfabric_api.bodies.streamed_body import sent_file
 from odfabric_api.capacity import Capacity
-from odfabric_api.forms import read_form
-from odfabric_api.jobs_answer import job_when_done
-from odfabric_api.json_answer import JsonAnswer
 from odfabric_api.page_route import PageRoute, shows_page
 from odfabric_api.sessions import public_origin
-from odfabric_api.streamed_body import sent_file
 from odfabric_api.web.file_form import (
     FormColumn,
     chosen_columns,

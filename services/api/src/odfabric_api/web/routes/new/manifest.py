@@ -8,7 +8,7 @@ from starlette.responses import Response
 from odfabric.errors import OdfError
 from odfabric.model.commit import CatalogEntry
 from odfabric_api.auth import Member, Subject, node_of
-from odfabric_api.forms import FORM_BYTES_MAX, read_form
+from odfabric_api.bodies.forms import FORM_BYTES_MAX, read_form
 from odfabric_api.manifests import named, one_snapshot
 from odfabric_api.page_route import PageRoute
 from odfabric_api.web.new_dataset import ESCAPED_BYTES, OWNER_FIELDS, owner_values, under_owner, visibility_of

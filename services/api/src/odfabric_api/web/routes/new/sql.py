@@ -8,17 +8,17 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from odfabric.errors import OdfError
-from odfabric.formats.manifest_yaml import dump_yaml, snapshot_to_manifest
-from odfabric.formats.type_names import type_name
+from odfabric.formats.manifests.manifest_yaml import dump_yaml, snapshot_to_manifest
+from odfabric.formats.slices.type_names import type_name
 from odfabric.model.data_schema import DataTypeOption
 from odfabric.model.engine import KeptBy, ValidateResult
-from odfabric.model.job import Job
+from odfabric.model.jobs.job import Job
 from odfabric.model.manifest import DatasetSnapshot
-from odfabric.usecases.pull_dataset import PullRequest
+from odfabric.usecases.transfer.pull_dataset import PullRequest
 from odfabric.wiring.drafts import DraftVerbs
 from odfabric_api.auth import Member, Subject, node_of, querying
+from odfabric_api.bodies.forms import read_form
 from odfabric_api.capacity import Capacity
-from odfabric_api.forms import read_form
 from odfabric_api.page_route import PageRoute
 from odfabric_api.web.asking import completed
 from odfabric_api.web.new_dataset import OWNER_FIELDS, alias_of, owner_values, visibility_of

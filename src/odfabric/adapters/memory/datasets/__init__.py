@@ -1,0 +1,1 @@
+"""In memory: datasets: catalog, chains, objects, state indexes."""

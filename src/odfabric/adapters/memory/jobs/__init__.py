@@ -1,0 +1,1 @@
+"""In memory: work of the node: jobs, flows, duties."""

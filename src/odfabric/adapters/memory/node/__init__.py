@@ -1,0 +1,1 @@
+"""In memory: the node itself: clock, keys, sealing, surroundings."""

@@ -1,0 +1,1 @@
+"""In memory: accounts and what belongs to them."""

@@ -1,0 +1,1 @@
+"""In memory: sources: what is fetched from outside, and what is kept of it."""

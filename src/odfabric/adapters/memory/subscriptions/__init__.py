@@ -1,0 +1,1 @@
+"""In memory: consumers: cursors, subscriptions, their deliveries."""

@@ -1,0 +1,1 @@
+"""In SQL: datasets: catalog, chains, objects, state indexes."""

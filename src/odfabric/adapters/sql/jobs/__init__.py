@@ -1,0 +1,1 @@
+"""In SQL: work of the node: jobs, flows, duties."""

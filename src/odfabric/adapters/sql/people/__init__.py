@@ -1,0 +1,1 @@
+"""In SQL: accounts and what belongs to them."""

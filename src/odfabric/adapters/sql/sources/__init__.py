@@ -1,0 +1,1 @@
+"""In SQL: sources: what is fetched from outside, and what is kept of it."""

@@ -1,0 +1,1 @@
+"""In SQL: consumers: cursors, subscriptions, their deliveries."""

@@ -1,0 +1,1 @@
+"""What commands act on: a node by REST, or a workspace."""

@@ -1,0 +1,114 @@
+"""Upload a large file to a node in chunks, going on where it broke off.
+
+Owns the chunks and the patience with a connection that breaks. Invariant: after a break the node says where to go on, so nothing is sent
+twice that it has; the hash of the file at the beginning decides at the end whether the node has that file. Source:
+`odfabric_api.routes.uploads`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import httpx
+
+from odfabric.cli.backends.backend import JobFailed, PushFile
+from odfabric.cli.backends.node_connection import LOOK_EVERY_S_MAX, NodeConnection
+from odfabric.errors import Determinate, Indeterminate
+
+UPLOAD_FROM_BYTES = 64 * 1024 * 1024
+"""Smaller files are pushed in one request."""
+CHUNK_BYTES = 16 * 1024 * 1024
+BREAKS_S_MAX = 120.0
+"""How long breaks may follow each other without a byte getting through."""
+_PIECE_BYTES = 1024 * 1024
+_NOT_THE_NEXT = 409
+_PART_TYPE = "application/partial-upload"
+
+
+def is_large(push: PushFile, *, from_bytes: int = UPLOAD_FROM_BYTES) -> bool:
+    """Whether a file is uploaded in chunks; what is no regular file is not."""
+    path = Path(push.path)
+    return path.is_file() and path.stat().st_size >= from_bytes
+
+
+def push_in_chunks(
+    connection: NodeConnection,
+    dataset: str,
+    push: PushFile,
+    *,
+    chunk_bytes: int = CHUNK_BYTES,
+    sleep: Callable[[float], None] = time.sleep,
+) -> httpx.Response:
+    """The node's answer to the push of the file. `dataset` is the path of the dataset. Raises as `NodeConnection.attempt`."""
+    with Path(push.path).open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        size = file.tell()
+        begun = _patient(connection, "POST", f"{dataset}/uploads", json={"size": size}).json()
+        upload = f"{dataset}/uploads/{begun['id']}"
+        _send(connection, upload, file, size, min(chunk_bytes, int(begun["chunkBytesMax"])), sleep)
+    headers = {
+        "odf-event-time": str(push.event_time) if push.event_time else None,
+        "idempotency-key": push.idempotency_key,
+        "odf-allow-shrink": "true" if push.allow_shrink else None,
+    }
+    return _patient(
+        connection,
+        "POST",
+        f"{upload}/ingest",
+        json={
+            "digest": f"sha-256={digest}",
+            "mediaType": push.media_type,
+            "sourceName": push.source_name,
+            "fileName": Path(push.name).name[:200] or "upload",
+        },
+        headers={name: value for name, value in headers.items() if value is not None},
+    )
+
+
+def _send(
+    connection: NodeConnection,
+    upload: str,
+    file: BinaryIO,
+    size: int,
+    chunk_bytes: int,
+    sleep: Callable[[float], None],
+) -> None:
+    """Send chunks until the node has `size` bytes. Raises Determinate or Indeterminate once breaks take too long."""
+    offset, got_through_at = 0, time.monotonic()
+    while offset < size:
+        file.seek(offset)
+        try:
+            answer = connection.ask(
+                "PATCH",
+                upload,
+                content=_pieces(file, min(chunk_bytes, size - offset)),
+                headers={"content-type": _PART_TYPE, "upload-offset": str(offset)},
+            )
+        except (Determinate, Indeterminate):
+            if time.monotonic() - got_through_at > BREAKS_S_MAX:
+                raise
+            sleep(LOOK_EVERY_S_MAX)
+            answer = _patient(connection, "GET", upload)
+        if answer.status_code == _NOT_THE_NEXT:
+            answer = _patient(connection, "GET", upload)
+        if not answer.is_success:
+            raise JobFailed(connection.problem(answer))
+        now_at = int(answer.json()["offset"])
+        if now_at > offset:
+            got_through_at = time.monotonic()
+        offset = now_at
+
+
+def _patient(connection: NodeConnection, method: str, path: str, **arguments: object) -> httpx.Response:
+    """An answer to what may be asked again: a second upload that is begun harms nobody, a repeated push of one is the same."""
+    return connection.patiently(lambda: connection.attempt(method, path, **arguments), repeats=True)
+
+
+def _pieces(file: BinaryIO, size: int) -> Iterator[bytes]:
+    while size and (piece := file.read(min(size, _PIECE_BYTES))):
+        size -= len(piece)
+        yield piece

@@ -1,0 +1,332 @@
+"""The verbs on a local workspace: the node runs inside this process, its engine on demand beside it.
+
+Owns the translation of command-line requests into verbs of `Node`. Work goes through the same durable jobs as on a node, so a command
+that was killed is finished by the next one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from odfabric.cli.backends.backend import (
+    CursorBackend,
+    FlowBackend,
+    JobFailed,
+    JobListener,
+    PushFile,
+    VariableBackend,
+    WebhookBackend,
+    source_text,
+)
+from odfabric.cli.backends.cursor_backends import WorkspaceCursors
+from odfabric.cli.backends.people_backend import PeopleBackend
+from odfabric.cli.backends.workspace_listing import listed_dataset
+from odfabric.errors import InvalidRequest, NotFound, OdfError
+from odfabric.formats.blocks.block import read_block_header
+from odfabric.formats.identifiers.multihash import parse_multihash
+from odfabric.formats.identifiers.references import parse_dataset_ref
+from odfabric.formats.manifests.manifest_places import PlacedSnapshot
+from odfabric.formats.manifests.manifest_yaml import block_to_manifest, parse_placed_snapshots
+from odfabric.model.commit import CatalogEntry
+from odfabric.model.identity import DatasetAlias
+from odfabric.model.instant import Instant
+from odfabric.model.jobs.job import Job, JobStatus
+from odfabric.model.metadata import DatasetKind
+from odfabric.model.people.account import Visibility
+from odfabric.usecases.datasets.set_info import info_events
+from odfabric.usecases.ingestion.commit_result import CommitResult
+from odfabric.usecases.ingestion.push_data import PushData
+from odfabric.usecases.queries.query_data import QueryData
+from odfabric.usecases.queries.query_document import QueryForm
+from odfabric.usecases.reading.read_tail import ReadTail
+from odfabric.usecases.state.read_state import ReadState
+from odfabric.usecases.transfer.pull_dataset import PullRequest
+from odfabric.usecases.verification.verify_dataset import VerifyOptions
+from odfabric.wiring import Node
+from odfabric.wiring.renaming import rename
+
+READ_BYTES = 1 << 20
+
+
+class WorkspaceBackend:
+    """A `Backend` on a node of this process."""
+
+    def __init__(self, node: Node, *, listener: JobListener) -> None:
+        self._node = node
+        self._listener = listener
+
+    @property
+    def cursors(self) -> CursorBackend:
+        """Verbs of cursors."""
+        return WorkspaceCursors(self._node)
+
+    @property
+    def flows(self) -> FlowBackend:
+        """Verbs of flows."""
+        from odfabric.cli.backends.automation.flow_backends import WorkspaceFlows
+
+        return WorkspaceFlows(self._node)
+
+    @property
+    def variables(self) -> VariableBackend:
+        """Verbs of variables."""
+        from odfabric.cli.backends.automation.variable_backends import WorkspaceVariables
+
+        return WorkspaceVariables(self._node)
+
+    @property
+    def webhooks(self) -> WebhookBackend:
+        """A workspace sends none. Raises InvalidRequest."""
+        raise InvalidRequest("webhooks are sent by a node", hint="name one with --node; `odf up` starts one")
+
+    @property
+    def people(self) -> PeopleBackend:
+        """Verbs of accounts and rights."""
+        from odfabric.cli.backends.people.workspace_people import WorkspacePeople
+
+        return WorkspacePeople(self._node)
+
+    def add(self, path: str, *, visibility: Visibility | None = None) -> list[dict[str, object]]:
+        """Create all datasets of a manifest file, in order."""
+        limits = self._node.manifest_limits
+        text, shown = source_text(path, bytes_max=limits.bytes_max)
+        added: list[dict[str, object]] = []
+        for placed in parse_placed_snapshots(text, file=shown, limits=limits):
+            try:
+                with placed.refusals_in_file():
+                    entry, head = self._node.create(
+                        placed.snapshot, self._node.operator, visibility=visibility or Visibility.PRIVATE
+                    )
+            except OdfError as error:
+                if added:
+                    error.hint = f"created before it: {', '.join(str(one['alias']) for one in added)}"
+                raise
+            added.append({"id": str(entry.id), "alias": str(entry.alias), "head": str(head)})
+        return added
+
+    def set_transform(self, path: str, *, anew: bool = False) -> list[dict[str, object]]:
+        """Change the transforms of all datasets of a manifest file, in order."""
+        changed = []
+        for placed in self._placed(path, DatasetKind.DERIVATIVE):
+            with placed.refusals_in_file():
+                found = self._node.editing.set_transform(placed.snapshot, self._node.operator, anew=anew)
+            changed.append(found.to_value(self._node.head(found.entry)))
+        return changed
+
+    def set_source(self, path: str) -> list[dict[str, object]]:
+        """Change the sources of all datasets of a manifest file, in order."""
+        changed = []
+        for placed in self._placed(path, DatasetKind.ROOT):
+            with placed.refusals_in_file():
+                found = self._node.editing.set_source(placed.snapshot, self._node.operator)
+            changed.append(found.to_value(self._node.head(found.entry)))
+        return changed
+
+    def set_info(self, path: str) -> list[dict[str, object]]:
+        """Change what all datasets of a manifest file say of themselves, in order."""
+        changed = []
+        for placed in self._placed(path, None):
+            with placed.refusals_in_file():
+                entry = self._node.repository.resolve(placed.snapshot.name)
+                events = info_events(placed.snapshot.metadata)
+                found = self._node.editing.set_info(entry, events, self._node.operator)
+            changed.append(found.to_value(self._node.head(found.entry)))
+        return changed
+
+    def _placed(self, path: str, kind: DatasetKind | None) -> list[PlacedSnapshot]:
+        """The manifests of a file, those that declare datasets of this kind if there is one."""
+        limits = self._node.manifest_limits
+        text, shown = source_text(path, bytes_max=limits.bytes_max)
+        placed = parse_placed_snapshots(text, file=shown, limits=limits)
+        return [each for each in placed if kind in (None, each.snapshot.kind)]
+
+    def datasets(self) -> list[dict[str, object]]:
+        """All datasets."""
+        found: list[dict[str, object]] = []
+        after = None
+        while page := self._node.datasets(after=after, limit=self._node.settings.page_rows_max):
+            found += [_listed(self._node, entry) for entry in page]
+            after = page[-1].alias
+        return found
+
+    def show(self, ref: str) -> dict[str, object]:
+        """What a dataset is now."""
+        entry = self._resolve(ref)
+        parts = frozenset({"info", "license", "refs", "schema", "vocab"})
+        return {**_listed(self._node, entry), **self._node.metadata(entry, parts, "OdfJson")}
+
+    def push(self, ref: str, push: PushFile) -> dict[str, object]:
+        """Push one file and wait for its commit."""
+        entry = self._resolve(ref)
+        request = PushData(
+            dataset=entry.id,
+            body=_chunks(push.path),
+            file_name=push.name,
+            source_name=push.source_name,
+            media_type=push.media_type,
+            event_time=push.event_time,
+            idempotency_key=push.idempotency_key,
+            allow_shrink=push.allow_shrink,
+        )
+        found = self._node.accept_push(request)
+        return found.to_value() if isinstance(found, CommitResult) else dict(self._finish(found))
+
+    def try_push(self, ref: str, push: PushFile) -> dict[str, object]:
+        """What a push would do."""
+        from odfabric.wiring.uploads import UploadVerbs
+
+        job = UploadVerbs(self._node).try_push(
+            self._resolve(ref),
+            _chunks(push.path),
+            file_name=push.name,
+            source_name=push.source_name,
+            media_type=push.media_type,
+            by=self._node.operator,
+        )
+        return dict(self._finish(job))
+
+    def pull(
+        self,
+        ref: str,
+        *,
+        url: str | None,
+        recursive: bool,
+        fetch_uncacheable: bool = False,
+        fetch_again: bool = False,
+        allow_shrink: bool = False,
+    ) -> dict[str, object]:
+        """Bring a dataset up to date and wait."""
+        alias, dataset = None, None
+        try:
+            entry = self._resolve(ref)
+            alias, dataset = entry.alias, entry.id
+        except NotFound:
+            if url is None:
+                raise
+            parsed = parse_dataset_ref(ref)
+            if not isinstance(parsed, DatasetAlias):
+                raise
+            alias = self._node.repository.local_alias(str(parsed.account) if parsed.account else None, str(parsed.name))
+        request = PullRequest(
+            dataset=dataset,
+            alias=alias,
+            url=url,
+            recursive=recursive,
+            fetch_uncacheable=fetch_uncacheable,
+            allow_shrink=allow_shrink,
+            fetch_again=fetch_again,
+            folder_of_user=Path.cwd(),
+        )
+        return dict(self._finish(self._node.enqueue_pull(request)))
+
+    def log(self, ref: str, *, limit: int) -> list[dict[str, object]]:
+        """Blocks, newest first."""
+        entry = self._resolve(ref)
+        stored = self._node.repository.blocks(entry.id)
+        shown: list[dict[str, object]] = []
+        for link in self._node.log(entry, limit=limit):
+            version = read_block_header(stored.get_bytes(link.hash)).manifest_version
+            shown.append({"hash": str(link.hash), "block": block_to_manifest(link.block, version=version)})
+        return shown
+
+    def tail(self, ref: str, *, limit: int, skip: int) -> list[dict[str, object]]:
+        """The last rows."""
+        asked = ReadTail(skip=skip, limit=limit, data_format="JsonAoS", schema_format=None)
+        return _rows(self._node.tail(self._resolve(ref), asked))
+
+    def state(
+        self, ref: str, *, as_at: str | None, as_of_block: str | None, limit: int, skip: int
+    ) -> dict[str, object]:
+        """The rows as of a block or a time."""
+        asked = ReadState(
+            as_at=Instant.parse(as_at) if as_at else None,
+            as_of_block=parse_multihash(as_of_block) if as_of_block else None,
+            skip=skip,
+            limit=limit,
+        )
+        return self._node.state(self._resolve(ref), asked)
+
+    def sql(self, query: str, *, limit: int) -> list[dict[str, object]]:
+        """Rows of a query."""
+        answer = self._node.query_document(QueryData(sql=query, limit=limit), QueryForm())
+        return _rows(answer["output"])
+
+    def verify(self, ref: str, *, replay: bool) -> dict[str, object]:
+        """Verify a dataset and wait."""
+        job = self._node.enqueue_verify(self._resolve(ref), VerifyOptions(replay=replay))
+        return dict(self._finish(job))
+
+    def delete(self, ref: str) -> dict[str, object]:
+        """Delete a dataset."""
+        entry = self._resolve(ref)
+        self._node.delete(entry)
+        return {"id": str(entry.id), "alias": str(entry.alias)}
+
+    def rename(self, ref: str, name: str) -> dict[str, object]:
+        """Rename a dataset."""
+        entry = rename(self._node, self._resolve(ref), name)
+        return {"id": str(entry.id), "alias": str(entry.alias)}
+
+    def _follow(self) -> None:
+        """Bring indexes forward that the work has put behind."""
+        while (run := self._node.indexes.lease(f"cli/{os.getpid()}")) is not None:
+            run.listener = self._listener
+            self._node.run_job(run)
+
+    def _resolve(self, ref: str) -> CatalogEntry:
+        return self._node.resolve(parse_dataset_ref(ref))
+
+    def _finish(self, job: Job) -> Mapping[str, object]:
+        """Work until the job has ended; raises JobFailed with its problem."""
+        with _interrupted_by_sigterm():
+            ended = self._node.work_until_ended(job, worker=f"cli/{os.getpid()}", listener=self._listener)
+            self._node.relay_outbox()
+            self._follow()
+        if ended.status is JobStatus.SUCCEEDED:
+            result: Mapping[str, object] = json.loads(ended.result or "{}")
+            return result
+        raise JobFailed(json.loads(ended.error or '{"message": "the job was cancelled", "code": "cancelled"}'))
+
+
+@contextmanager
+def _interrupted_by_sigterm() -> Iterator[None]:
+    """As by Ctrl-C, so that a job which is being done is given back at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _listed(node: Node, entry: CatalogEntry) -> dict[str, object]:
+    return listed_dataset(entry, node.head(entry))
+
+
+def _rows(output: object) -> list[dict[str, object]]:
+    """Rows of an answer in the form JsonAoS."""
+    match output:
+        case {"data": list(rows)}:
+            return rows
+        case _:
+            raise TypeError("the answer has no rows")
+
+
+def _chunks(path: str) -> Iterator[bytes]:
+    if path == "-":
+        raise InvalidRequest("standard input is read by the command line only")
+    with Path(path).open("rb") as stream:
+        while chunk := stream.read(READ_BYTES):
+            yield chunk

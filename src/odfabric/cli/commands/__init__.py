@@ -1,0 +1,1 @@
+"""Commands of `odf` about datasets, nodes and their care."""

@@ -1,0 +1,132 @@
+"""`odf state`: the rows of a dataset as of a block or a time. `odf system index`: the indexes that make this fast.
+
+Indexes lie beside the stores of a node, so the verbs on them run where the node runs, and never over HTTP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from odfabric.cli.context import CommandContext, backend_of, context_of
+from odfabric.cli.output import Output
+from odfabric.errors import InvalidRequest, NotFound, Place
+from odfabric.formats.identifiers.references import parse_dataset_ref
+from odfabric.model.instant import Instant
+
+if TYPE_CHECKING:
+    from odfabric.model.commit import CatalogEntry
+    from odfabric.settings import Settings
+    from odfabric.wiring import Node
+
+STATE_ROWS = 100
+PAGE_ROWS = 1000
+FOUND_WRONG = 1
+
+REF = typer.Argument(help="Name, account/name or did:odf:... of a dataset")
+
+
+def register(app: typer.Typer, system: typer.Typer) -> None:
+    """Add the verbs to the command and to `odf system`."""
+    app.command("state")(state)
+    system.command("index")(index)
+
+
+def state(
+    context: typer.Context,
+    ref: str = REF,
+    as_at: str = typer.Option("", help="RFC 3339 time: rows after the last block at or before it"),
+    as_of_block: str = typer.Option("", help="Rows after this block; default: the head"),
+    limit: int = typer.Option(STATE_ROWS, "--limit", "-n", min=1),
+    skip: int = typer.Option(0, min=0, help="Rows to leave out, in order of key"),
+) -> None:
+    """Show the rows that a changelog leaves: no retracted ones, corrected ones as they are now."""
+    output = context_of(context).output
+    if as_at:
+        _check_time(as_at)
+    with backend_of(context_of(context), output) as backend:
+        found = backend.state(ref, as_at=as_at or None, as_of_block=as_of_block or None, limit=limit, skip=skip)
+    if output.as_json:
+        output.document(found)
+        return
+    rows = found["data"]
+    assert isinstance(rows, list)
+    output.rows(rows)
+    output.say(f"{len(rows)} of {found['rows']} rows after block {found['sequenceNumber']} of {found['systemTime']}")
+
+
+def index(
+    context: typer.Context,
+    refs: list[str] = typer.Argument(None, help="Datasets; default: all"),
+    verify: bool = typer.Option(
+        False, "--verify", help="Hold indexes against their chains; exit code 1 if one is wrong"
+    ),
+    rebuild: bool = typer.Option(False, "--rebuild", help="Make indexes again from their chains"),
+    drop: bool = typer.Option(False, "--drop", help="Give indexes up; a node makes them again when they are due"),
+) -> None:
+    """Show current-state indexes: how far they are, how many rows and bytes they keep, or why a dataset has none."""
+    from odfabric.wiring import is_workspace, open_node
+
+    if verify + rebuild + drop > 1:
+        raise InvalidRequest("only one of --verify, --rebuild and --drop at a time")
+    given = context_of(context)
+    settings = _settings(given)
+    if not is_workspace(settings):
+        raise NotFound("workspace", str(settings.workspace), hint="name it with --workspace")
+    found: list[dict[str, object]] = []
+    with open_node(settings) as node:
+        for entry in _entries(node, refs or []):
+            found.append(_done(node, entry, given.output, verify=verify, rebuild=rebuild, drop=drop))
+    given.output.clear()
+    if given.output.as_json:
+        given.output.document(found)
+    else:
+        given.output.rows(found)
+    if any(one.get("problem") for one in found):
+        raise typer.Exit(FOUND_WRONG)
+
+
+def _done(
+    node: Node, entry: CatalogEntry, output: Output, *, verify: bool, rebuild: bool, drop: bool
+) -> dict[str, object]:
+    indexes = node.indexes
+    output.progress(str(entry.alias))
+    if verify:
+        verified = indexes.verify(entry)
+        return {**verified.report.to_value(), "problem": verified.problem}
+    if rebuild:
+        found = indexes.rebuild(
+            entry, lambda progress: output.progress(f"{entry.alias}: block {progress.done} of {progress.total}")
+        )
+        return found.to_value()
+    if drop:
+        indexes.drop(entry)
+    return indexes.inspect(entry).to_value()
+
+
+def _entries(node: Node, refs: list[str]) -> Iterator[CatalogEntry]:
+    if refs:
+        yield from (node.resolve(parse_dataset_ref(ref)) for ref in refs)
+        return
+    after = None
+    while page := node.datasets(after=after, limit=PAGE_ROWS):
+        yield from page
+        after = page[-1].alias
+
+
+def _settings(given: CommandContext) -> Settings:
+    from odfabric.settings import read_settings
+
+    if given.node is not None:
+        raise InvalidRequest("this works on the stores of a node, not over HTTP", place=Place(field="--node"))
+    return read_settings(workspace=Path(given.workspace).absolute())
+
+
+def _check_time(text: str) -> None:
+    try:
+        Instant.parse(text)
+    except ValueError as error:
+        raise InvalidRequest(str(error), place=Place(field="--as-at"), hint="e.g. 2026-01-31T12:00:00Z") from None

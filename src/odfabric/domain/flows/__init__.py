@@ -1,0 +1,1 @@
+"""Decide when flows and duties are due."""

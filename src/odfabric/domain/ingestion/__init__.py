@@ -1,0 +1,1 @@
+"""Decide what a push or a file becomes: plan, contract, counts."""

@@ -1,0 +1,1 @@
+"""Decide on names, rights and sign-ins."""

@@ -1,0 +1,1 @@
+"""Decide what a polling source fetches, remembers and may be."""

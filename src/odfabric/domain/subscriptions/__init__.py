@@ -1,0 +1,1 @@
+"""Decide on events, deliveries and positions of consumers."""

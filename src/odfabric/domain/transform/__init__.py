@@ -1,0 +1,1 @@
+"""Decide what a transform reads next and how it may change."""

@@ -1,0 +1,1 @@
+"""Metadata blocks and engine contracts as FlatBuffers."""

@@ -1,0 +1,1 @@
+"""Messages between coordinator and engine."""

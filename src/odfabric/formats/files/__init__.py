@@ -1,0 +1,1 @@
+"""Files of people: CSV, encodings, times, kinds of files."""

@@ -1,0 +1,1 @@
+"""Identifiers of ODF: hashes, DIDs, references, paths of objects."""

@@ -1,0 +1,54 @@
+"""Physical hash: SHA3-256 over all bytes of a file, the name of objects in `data/` and `checkpoints/`.
+
+Owns hashing of paths and streams in constant memory. Source: specification, section "Hashes".
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import BinaryIO
+
+from odfabric.model.multihash import Multihash, sha3_256_multihash
+from odfabric.model.node.remembered import Remembered
+
+READ_BYTES = 1 << 20
+
+
+def physical_hash(source: Path | BinaryIO) -> tuple[Multihash, int]:
+    """Hash and size in bytes of a file, or of a binary stream from where it stands to its end. OSError passes through."""
+    if isinstance(source, Path):
+        with source.open("rb", buffering=0) as stream:
+            return _of_stream(stream)
+    return _of_stream(source)
+
+
+class KnownFiles:
+    """Files whose hash is known: those that are still the same file, of the same size and time of change.
+
+    A hard link is the same file. The oldest of more than `files_max` are forgotten.
+    """
+
+    def __init__(self, files_max: int) -> None:
+        self._marks = Remembered[Multihash, tuple[int, ...]](files_max)
+
+    def add(self, name: Multihash, path: Path) -> None:
+        """Remembers that the file hashes to `name`."""
+        self._marks.put(name, _mark(path))
+
+    def has(self, name: Multihash, path: Path) -> bool:
+        """Whether it is known that the file hashes to `name`."""
+        return self._marks.get(name) == _mark(path)
+
+
+def _mark(path: Path) -> tuple[int, ...]:
+    stat = path.stat()
+    return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns
+
+
+def _of_stream(stream: BinaryIO) -> tuple[Multihash, int]:
+    digest, size = hashlib.sha3_256(), 0
+    while chunk := stream.read(READ_BYTES):
+        digest.update(chunk)
+        size += len(chunk)
+    return sha3_256_multihash(digest.digest()), size

@@ -1,0 +1,1 @@
+"""JSON: its canonical form, columns and rows as JSON."""

@@ -1,0 +1,1 @@
+"""Manifests in YAML, and the schemas and values in them."""

@@ -1,0 +1,1 @@
+"""Texts for operators: settings, support bundles, traces."""

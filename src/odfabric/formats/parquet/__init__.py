@@ -1,0 +1,1 @@
+"""Parquet as bytes: footers, pages, claims, reading in bounds."""

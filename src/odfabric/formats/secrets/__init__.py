@@ -1,0 +1,1 @@
+"""Secrets as texts: tokens, key files, sealed values."""

@@ -1,0 +1,1 @@
+"""Slices: schema, logical hash, Parquet form, rows of a state."""

@@ -1,0 +1,1 @@
+"""Events as CloudEvents, and the signatures of webhooks."""

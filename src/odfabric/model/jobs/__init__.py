@@ -1,0 +1,1 @@
+"""Values of work: jobs, flows, duties."""

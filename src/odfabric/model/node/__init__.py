@@ -1,0 +1,1 @@
+"""Values of the node: findings, surroundings, spans."""

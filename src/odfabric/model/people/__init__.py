@@ -1,0 +1,1 @@
+"""Values of accounts: credentials, audit, sessions, variables."""

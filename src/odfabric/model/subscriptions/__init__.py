@@ -1,0 +1,1 @@
+"""Values of consumers: events, cursors, subscriptions."""

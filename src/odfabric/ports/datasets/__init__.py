@@ -1,0 +1,1 @@
+"""Ports: datasets: catalog, chains, objects, state indexes."""

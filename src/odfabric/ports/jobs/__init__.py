@@ -1,0 +1,1 @@
+"""Ports: work of the node: jobs, flows, duties."""

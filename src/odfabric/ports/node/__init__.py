@@ -1,0 +1,1 @@
+"""Ports: the node itself: clock, keys, sealing, surroundings."""

@@ -1,0 +1,1 @@
+"""Ports: accounts and what belongs to them."""

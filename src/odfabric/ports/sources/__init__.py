@@ -1,0 +1,1 @@
+"""Ports: sources: what is fetched from outside, and what is kept of it."""

@@ -1,0 +1,1 @@
+"""Ports: consumers: cursors, subscriptions, their deliveries."""

@@ -1,0 +1,1 @@
+"""Suites of ports: datasets: catalog, chains, objects, state indexes."""

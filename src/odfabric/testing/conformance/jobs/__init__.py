@@ -1,0 +1,1 @@
+"""Suites of ports: work of the node: jobs, flows, duties."""

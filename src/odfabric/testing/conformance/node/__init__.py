@@ -1,0 +1,1 @@
+"""Suites of ports: the node itself: clock, keys, sealing, surroundings."""

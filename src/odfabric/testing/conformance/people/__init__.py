@@ -1,0 +1,1 @@
+"""Suites of ports: accounts and what belongs to them."""

@@ -1,0 +1,1 @@
+"""Suites of ports: consumers: cursors, subscriptions, their deliveries."""

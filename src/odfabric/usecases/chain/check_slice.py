@@ -1,0 +1,46 @@
+"""The one seam at which a slice is compared with all that a block says of it.
+
+Invariant: whoever takes over or judges a data block asks here, for every block, however the object came: bytes, size, hashes, rows.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from odfabric.domain.chain.slice_rules import slice_rules
+from odfabric.domain.chain.state import ChainState
+from odfabric.domain.chain.verify import FoundSlice, ProblemKind, VerificationProblem, verify_slice
+from odfabric.domain.chain.walk import ChainLink
+from odfabric.errors import IncompatibleSchema, InvalidBlock, InvalidData
+from odfabric.formats.identifiers.physical_hash import physical_hash
+from odfabric.formats.slices.slice_check import examine_slice
+from odfabric.model.metadata import DataSlice
+
+
+def slice_problems(
+    before: ChainState, link: ChainLink, declared: DataSlice, path: Path | None
+) -> list[VerificationProblem]:
+    """What is wrong with a slice, of which `path` is a local copy (None: it is missing), of the block on top of `before`.
+
+    The block itself has passed the rules of chains.
+    """
+    dataset = before.dataset_id
+
+    def problem(message: str) -> VerificationProblem:
+        kind, name = ProblemKind.DATA_DOES_NOT_MATCH_METADATA, declared.physical_hash
+        return VerificationProblem(kind=kind, dataset=dataset, block=link.hash, object=name, message=message)
+
+    found: FoundSlice | None = None
+    messages: tuple[str, ...] = ()
+    if path is not None:
+        physical, size = physical_hash(path)
+        try:
+            rules = slice_rules(before, declared.offset_interval, system_time=link.block.system_time)
+            examined = examine_slice(path, rules)
+        except (InvalidData, IncompatibleSchema, InvalidBlock) as error:
+            # Damaged bytes often cannot even be read as Parquet.
+            return [problem(error.message)]
+        logical, messages = examined.digest, examined.problems
+        found = FoundSlice(size=size, physical_hash=physical, logical_hash=logical.multihash, rows=logical.rows)
+    mismatch = verify_slice(dataset, before.kind, link.hash, declared=declared, found=found)
+    return [mismatch] if mismatch is not None else [problem(message) for message in messages]

@@ -1,0 +1,1 @@
+"""Datasets as people see them: made, described, renamed, found."""

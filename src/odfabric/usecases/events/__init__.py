@@ -1,0 +1,1 @@
+"""Consequences of commits and jobs, drawn from the outbox."""

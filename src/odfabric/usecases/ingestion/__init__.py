@@ -1,0 +1,1 @@
+"""Data into root datasets: pushes, uploads, files, their sources."""

@@ -1,0 +1,1 @@
+"""Jobs: who asked, how they run, how their failures look."""

@@ -1,0 +1,84 @@
+"""Which jobs somebody may see and cancel: those that they asked for, and those on datasets that they may change.
+
+Invariant: a token sees only what it could have asked for itself or may read, and cancels only the former.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from odfabric.domain.people.access import Action, Subject, Verdict, refusal
+from odfabric.errors import NotFound
+from odfabric.model.identity import DatasetId
+from odfabric.model.jobs.job import Job, JobKind, JobStatus
+from odfabric.model.people.credential import Scope
+from odfabric.ports.jobs.jobs import Jobs
+from odfabric.usecases.rights.access import Access
+
+_ACTIONS = {
+    JobKind.PUSH: (Action.PUSH, Scope.PUSH),
+    JobKind.PULL: (Action.WRITE, Scope.MANAGE),
+    JobKind.VERIFY: (Action.FOLLOW, Scope.READ),
+    JobKind.INDEX: (Action.WRITE, Scope.MANAGE),
+    JobKind.JUDGE: (Action.PUSH, Scope.PUSH),
+    JobKind.TRY: (Action.PUSH, Scope.PUSH),
+}
+"""What each kind of job was asked for, and the scope that it takes."""
+AHEAD_MAX = 200
+"""Unfinished jobs of a dataset among which those ahead of one are looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobsAhead:
+    """Jobs ahead of one in the queue of its dataset: how many, and those that the subject may see, newest first."""
+
+    count: int
+    seen: tuple[Job, ...]
+
+
+def seen_job(job_id: str, *, subject: Subject, access: Access, jobs: Jobs) -> Job:
+    """A job. Raises NotFound for one that is not there, or that the subject may not see."""
+    found = jobs.get(job_id)
+    if found is None or not may_see_job(found, subject, access):
+        raise NotFound("job", job_id)
+    return found
+
+
+def seen_jobs(dataset: DatasetId | None, *, limit: int, subject: Subject, access: Access, jobs: Jobs) -> Sequence[Job]:
+    """Jobs newest first that the subject may see, of the last `limit` of a dataset or of the node."""
+    return [job for job in jobs.page(dataset=dataset, limit=limit) if may_see_job(job, subject, access)]
+
+
+def jobs_ahead(job: Job, *, subject: Subject, access: Access, jobs: Jobs) -> JobsAhead:
+    """What a queued job waits for: unfinished jobs of its dataset that were asked for before it."""
+    if job.dataset_id is None or job.status is not JobStatus.QUEUED:
+        return JobsAhead(0, ())
+    unfinished = jobs.page(dataset=job.dataset_id, unfinished_only=True, limit=AHEAD_MAX)
+    position = next((number for number, other in enumerate(unfinished) if other.id == job.id), len(unfinished))
+    older = unfinished[position + 1 :]
+    return JobsAhead(len(older), tuple(other for other in older if may_see_job(other, subject, access)))
+
+
+def cancellable_job(job_id: str, *, subject: Subject, access: Access, jobs: Jobs) -> Job:
+    """A job that the subject may cancel. Raises NotFound as `seen_job`, AccessDenied for a token that goes less far."""
+    found = seen_job(job_id, subject=subject, access=access, jobs=jobs)
+    action, scope = _ACTIONS[found.kind]
+    if not subject.has_scope(scope):
+        raise refusal(Verdict.OUT_OF_SCOPE, action, subject, shown=f"the dataset of job {job_id}")
+    return found
+
+
+def may_see_job(job: Job, subject: Subject, access: Access) -> bool:
+    """Whether the subject has asked for it, is an admin of the node, or may change its dataset."""
+    account = subject.account
+    if account is None:
+        return False
+    if subject.administers:
+        return True
+    within = subject.datasets is None or job.dataset_id in subject.datasets
+    in_scope = subject.has_scope(Scope.READ) or subject.has_scope(_ACTIONS[job.kind][1])
+    if within and in_scope and job.account in (str(account.id), str(account.name)):
+        return True
+    entry = access.catalog.by_id(job.dataset_id) if job.dataset_id is not None else None
+    return entry is not None and access.allows(subject, Action.WRITE, entry)

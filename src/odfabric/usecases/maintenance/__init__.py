@@ -1,0 +1,1 @@
+"""Keep a node: backup, rebuild, collect, rotate its key."""

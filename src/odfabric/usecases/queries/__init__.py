@@ -1,0 +1,1 @@
+"""Ad-hoc SQL: judged, pinned to blocks, answered as documents."""

@@ -1,0 +1,1 @@
+"""Rows for consumers: tails, changes, cursors, profiles."""

@@ -1,0 +1,1 @@
+"""Rights and limits of a subject, read where they are kept."""

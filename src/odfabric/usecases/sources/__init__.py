@@ -1,1 +1,0 @@
-"""Fetching from sources other than HTTP and folders."""

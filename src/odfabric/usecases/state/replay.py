@@ -1,0 +1,84 @@
+"""Replay slices of a chain: their changes one slice after the other, and what they add up to.
+
+Invariant: memory holds one slice, the rows that are left, and about as many changes again - never a whole history. Each slice is hashed
+on the way. Not here: the index, which gets to the same rows without a replay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import pyarrow as pa
+
+from odfabric.domain.chain.walk import data_slices_down
+from odfabric.errors import Corrupt, InvalidData, LimitExceeded
+from odfabric.formats.identifiers.dataset_layout import DATA
+from odfabric.formats.slices.state_rows import Changes, added_up, read_changes
+from odfabric.model.identity import DatasetId
+from odfabric.model.metadata import DataSlice
+from odfabric.model.multihash import Multihash
+from odfabric.model.vocabulary import DatasetVocabulary
+from odfabric.ports.datasets.exchange import Exchange
+from odfabric.usecases.chain.repository import Repository
+
+ADD_UP_ROWS_MIN = 100_000
+"""Changes are added up when there are as many of them as rows that are left, but not for fewer than this."""
+
+
+def slices_up(
+    dataset: DatasetId, head: Multihash, *, after: Multihash | None, repository: Repository, blocks_max: int
+) -> Sequence[DataSlice]:
+    """Data slices of (after, head], oldest first. Raises as `walk`: ChainsDiverged, LimitExceeded."""
+    return list(data_slices_down(repository.blocks(dataset), head, tail=after, blocks_max=blocks_max))[::-1]
+
+
+def changes_of(
+    dataset: DatasetId,
+    slices: Iterable[DataSlice],
+    columns: pa.Schema,
+    vocabulary: DatasetVocabulary,
+    *,
+    repository: Repository,
+    exchange: Exchange,
+) -> Iterator[Changes]:
+    """The changes of each slice. Raises Corrupt for a slice that is missing, damaged, or does not fit the columns."""
+    for data in slices:
+        with exchange.session() as folder:
+            path = folder / str(data.physical_hash)
+            repository.materialize(dataset, DATA, data.physical_hash, path)
+            try:
+                found = read_changes(path, columns, vocabulary)
+            except InvalidData as error:
+                message = f"data object {data.physical_hash} of {dataset} cannot be read: {error.message}"
+                raise Corrupt(message, object_name=str(data.physical_hash)) from error
+        yield found
+
+
+def net_rows(
+    base: Iterable[pa.Table], changes: Iterable[Changes], columns: pa.Schema, *, rows_max: int
+) -> tuple[pa.Table, pa.Array]:
+    """What changes make of the rows of `base`: every row once, and how often it is there (less than 0: it is owed).
+
+    Raises LimitExceeded if more than `rows_max` rows are left.
+    """
+    pieces = [(rows, _once_each(rows.num_rows)) for rows in base]
+    left, waiting = sum(rows.num_rows for rows, _ in pieces), 0
+    for one in changes:
+        pieces.append((one.rows, one.diffs))
+        waiting += one.rows.num_rows
+        if waiting >= max(left, ADD_UP_ROWS_MIN):
+            rows, counts = added_up(pieces, columns)
+            pieces, left, waiting = [(rows, pa.chunked_array([counts]))], rows.num_rows, 0
+            _check_rows(left, rows_max)
+    rows, counts = added_up(pieces, columns)
+    _check_rows(rows.num_rows, rows_max)
+    return rows, counts
+
+
+def _once_each(rows: int) -> pa.ChunkedArray:
+    return pa.chunked_array([pa.repeat(pa.scalar(1, pa.int64()), rows)])
+
+
+def _check_rows(rows: int, maximum: int) -> None:
+    if rows > maximum:
+        raise LimitExceeded(f"the state has more than {maximum} rows", limit="state_rows_max", maximum=maximum)

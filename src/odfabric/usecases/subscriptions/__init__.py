@@ -1,0 +1,1 @@
+"""Webhooks: subscribe, decide what is sent, sign, deliver."""

@@ -1,0 +1,1 @@
+"""Datasets between nodes: pull copies, serve objects to peers."""

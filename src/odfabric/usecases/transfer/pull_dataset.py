@@ -1,0 +1,218 @@
+"""Pull a dataset: whatever brings it up to date - its polling source, its transform, or the copy it was made from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from odfabric.domain.people.access import Action, Subject, owner_of
+from odfabric.domain.transform.transform_plan import transform_inputs
+from odfabric.errors import InvalidRequest, NotFound
+from odfabric.formats.identifiers.did import parse_dataset_id
+from odfabric.model.commit import CatalogEntry
+from odfabric.model.engine import EngineProgress
+from odfabric.model.identity import DatasetAlias, DatasetId
+from odfabric.model.jobs.job import Job, JobKind, NewJob
+from odfabric.model.metadata import DatasetKind
+from odfabric.ports.jobs.jobs import Jobs
+from odfabric.ports.node.clock import Clock, Entropy
+from odfabric.usecases.chain.repository import Repository
+from odfabric.usecases.ingestion.commit_result import CommitResult
+from odfabric.usecases.jobs.job_actor import account_of, by_member
+from odfabric.usecases.jobs.job_run import JobRun
+from odfabric.usecases.polling.poll_source import Polled
+from odfabric.usecases.rights.access import Access
+from odfabric.usecases.rights.account_quotas import AccountQuotas
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullRequest:
+    """What a pull job was asked for. With `url` the dataset is (or becomes) a copy of the remote one, named `alias`.
+
+    `recursive` brings the inputs up to date first; `fetch_uncacheable` appends what a source sends that cannot tell what is new;
+    `fetch_again` ignores what is kept of a pull that fetched and then failed; `allow_shrink` confirms that a Snapshot loses most of its rows.
+    `folder_of_user` is set by the command line on a workspace alone: the person's own files may be read, from this folder on.
+    """
+
+    dataset: DatasetId | None
+    alias: DatasetAlias
+    url: str | None = None
+    recursive: bool = False
+    fetch_uncacheable: bool = False
+    allow_shrink: bool = False
+    fetch_again: bool = False
+    folder_of_user: Path | None = None
+
+
+Poll = Callable[[CatalogEntry, JobRun, "PullRequest"], Polled]
+Transform = Callable[[CatalogEntry, JobRun], CommitResult | None]
+Sync = Callable[[PullRequest, JobRun], CommitResult | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullVerbs:
+    """The three ways of bringing a dataset up to date, bound to their ports."""
+
+    poll: Poll
+    transform: Transform
+    sync: Sync
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullRights:
+    """What a pull may touch: the rights of whoever asked for it."""
+
+    subject: Subject
+    access: Access
+    quotas: AccountQuotas
+
+    def check_pull(self, entry: CatalogEntry) -> None:
+        """Raises NotFound or AccessDenied unless the asker may change the dataset, LimitExceeded if its owner's space is used up."""
+        self.access.require(self.subject, Action.WRITE, entry)
+        self.quotas.check_more_bytes(owner_of(entry.alias))
+
+    def may_pull(self, entry: CatalogEntry) -> bool:
+        """Whether the asker may change the dataset."""
+        return self.access.allows(self.subject, Action.WRITE, entry)
+
+    def check_copy(self, alias: DatasetAlias, entry: CatalogEntry | None) -> None:
+        """The same for a dataset that is, or becomes, a copy."""
+        if entry is not None:
+            self.check_pull(entry)
+        else:
+            self.access.require_here(self.subject, Action.CREATE, under=owner_of(alias), shown=str(alias))
+            self.quotas.check_new_dataset(owner_of(alias))
+            self.quotas.check_more_bytes(owner_of(alias))
+
+    def check_inputs(self, entry: CatalogEntry, inputs: Iterable[DatasetId]) -> None:
+        """Raises NotFound for an input that the owner of the derivative dataset may not read, as if it were not there."""
+        seen = self.access.seen_by(self.access.as_owner(entry))
+        for dataset in inputs:
+            if seen.by_id(dataset) is None:
+                raise NotFound(
+                    "dataset", str(dataset), hint=f"{entry.alias} is derived from it, and its owner may not read it"
+                )
+
+
+def enqueue_pull(request: PullRequest, *, subject: Subject, jobs: Jobs, clock: Clock, entropy: Entropy) -> Job:
+    """Queue the pull; an unfinished pull of the same dataset that the same token asked for with the same wishes is that job."""
+    wishes = pull_wishes(request)
+    account = account_of(subject)
+    job = NewJob(
+        id=entropy.random_bytes(16).hex(),
+        kind=JobKind.PULL,
+        account=account,
+        dataset_id=request.dataset,
+        request=json.dumps({**wishes, "by": by_member(subject)}, sort_keys=True),
+        dedup_key=f"pull/{hashlib.sha256(json.dumps([account, subject.token, wishes], sort_keys=True).encode()).hexdigest()}",
+    )
+    return jobs.enqueue(job, now=clock.now())
+
+
+def pull_wishes(request: PullRequest) -> dict[str, object]:
+    """The request as a job keeps it."""
+    return {
+        "dataset": str(request.dataset) if request.dataset else None,
+        "account": str(request.alias.account),
+        "name": str(request.alias.name),
+        "url": request.url,
+        "recursive": request.recursive,
+        "fetchUncacheable": request.fetch_uncacheable,
+        "allowShrink": request.allow_shrink,
+        "fetchAgain": request.fetch_again,
+        "folderOfUser": str(request.folder_of_user) if request.folder_of_user else None,
+    }
+
+
+def run_pull(
+    job: Job, run: JobRun, *, rights: PullRights, repository: Repository, verbs: PullVerbs
+) -> dict[str, object]:
+    """Run a queued pull; the result of the dataset itself, with `upToDate` if nothing was committed, and `poll` says what a source answered.
+
+    `rights` are those of whoever asked for it, as they are now: every dataset that is brought up to date may be changed by them, and
+    what a derivative dataset reads may be read by its owner. Raises NotFound, AccessDenied.
+    """
+    wishes = json.loads(job.request)
+    alias = repository.local_alias(wishes["account"], wishes["name"])
+    request = PullRequest(
+        dataset=parse_dataset_id(wishes["dataset"]) if wishes["dataset"] else None,
+        alias=alias,
+        url=wishes["url"],
+        recursive=wishes["recursive"],
+        fetch_uncacheable=wishes["fetchUncacheable"],
+        allow_shrink=wishes.get("allowShrink", False),
+        fetch_again=wishes.get("fetchAgain", False),  # a job of an older release has none
+        folder_of_user=Path(wishes["folderOfUser"]) if wishes["folderOfUser"] else None,
+    )
+    if request.url is not None:
+        rights.check_copy(alias, repository.find(alias))
+        result = verbs.sync(request, run)
+        return _answer(repository.resolve(alias), Polled(result, None), repository)
+    entry = repository.resolve(request.dataset or alias)
+    rights.check_pull(entry)
+    return _answer(entry, _pull(entry, request, run, rights=rights, repository=repository, verbs=verbs), repository)
+
+
+def _pull(
+    entry: CatalogEntry,
+    request: PullRequest,
+    run: JobRun,
+    *,
+    rights: PullRights,
+    repository: Repository,
+    verbs: PullVerbs,
+) -> Polled:
+    for step in _order(entry, repository) if request.recursive else [entry]:
+        if step.id != entry.id and not rights.may_pull(step):
+            continue  # an input of others is read as it is
+        run.report(EngineProgress(stage=f"pull {step.alias}", done=0, total=0))
+        if step.kind is DatasetKind.DERIVATIVE and step.remote_url is None:
+            rights.check_inputs(step, _inputs(step, repository))
+        result = _pull_one(step, request, run, verbs)
+    return result
+
+
+def _inputs(entry: CatalogEntry, repository: Repository) -> tuple[DatasetId, ...]:
+    _, state = repository.current(entry.id)
+    return transform_inputs(state) if state.transform is not None else ()
+
+
+def _pull_one(entry: CatalogEntry, request: PullRequest, run: JobRun, verbs: PullVerbs) -> Polled:
+    if entry.remote_url is not None:
+        wish = PullRequest(dataset=entry.id, alias=entry.alias, url=entry.remote_url)
+        return Polled(verbs.sync(wish, run), None)
+    if entry.kind is DatasetKind.DERIVATIVE:
+        return Polled(verbs.transform(entry, run), None)
+    return verbs.poll(entry, run, request)
+
+
+def _order(entry: CatalogEntry, repository: Repository) -> list[CatalogEntry]:
+    """The dataset after all that it is derived from, inputs first.
+
+    Raises InvalidRequest if it is derived from itself: of two transforms set at the same moment neither looks at the other.
+    """
+    ordered: dict[DatasetId, CatalogEntry] = {}
+    begun: set[DatasetId] = set()
+
+    def visit(found: CatalogEntry) -> None:
+        if found.id in ordered:
+            return
+        if found.id in begun:
+            raise InvalidRequest(f"{found.alias} is derived from itself", hint="set a transform with other inputs")
+        begun.add(found.id)
+        if found.kind is DatasetKind.DERIVATIVE and found.remote_url is None:
+            for dataset in _inputs(found, repository):
+                visit(repository.resolve(dataset))
+        ordered[found.id] = found
+
+    visit(entry)
+    return list(ordered.values())
+
+
+def _answer(entry: CatalogEntry, pulled: Polled, repository: Repository) -> dict[str, object]:
+    answer = (pulled.result or CommitResult(head=repository.head(entry.id).hash)).to_value()
+    polled = {} if pulled.report is None else {"poll": pulled.report.to_value()}
+    return {"id": str(entry.id), "alias": str(entry.alias), **answer, "upToDate": pulled.result is None, **polled}

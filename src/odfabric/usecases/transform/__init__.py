@@ -1,0 +1,1 @@
+"""Derivative datasets: judge, divide and run their transforms."""

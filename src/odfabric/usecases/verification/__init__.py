@@ -1,0 +1,1 @@
+"""Verify what a dataset claims: chain, objects, transactions."""

@@ -1,0 +1,1 @@
+"""Tell readers that a shard has grown: in process, Redis, PostgreSQL."""
