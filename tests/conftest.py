@@ -23,9 +23,13 @@ settings.load_profile("ci" if os.environ.get("CI") else "dev")
 LONG_FILES = (
     *("acceptance/test_served_node.py", "acceptance/test_readme.py"),
     *("acceptance/test_engine_death.py", "acceptance/test_demo.py"),
-    *("services/engine/test_general_controls.py", "services/engine/test_general_laws.py"),
-    *("services/engine/test_transform_laws.py", "services/engine/test_determinism.py"),
-    *("services/engine/test_server.py", "services/engine/test_sandbox.py", "services/engine/test_merge_laws.py"),
+    *("services/engine/laws/test_general_controls.py", "services/engine/laws/test_general_laws.py"),
+    *("services/engine/laws/test_transform_laws.py", "services/engine/laws/test_determinism.py"),
+    *(
+        "services/engine/process/test_server.py",
+        "services/engine/process/test_sandbox.py",
+        "services/engine/ingest/test_merge_laws.py",
+    ),
 )
 """Files that take a minute and more, in the order in which they begin, before all others: one at the end would leave a core idle."""
 
@@ -40,10 +44,16 @@ EVERY_DAY = frozenset(
     (
         *(f"acceptance/test_{name}.py" for name in ("node_story", "package", "readme")),
         *(
-            f"services/engine/test_{name}.py"
+            f"services/engine/{name}.py"
             for name in (
-                *("engine_contract", "ingest", "merge_cases", "query", "sandbox"),
-                *("server", "sql_gate", "transform_laws", "validate_query"),
+                *(
+                    "serve/test_engine_contract",
+                    "ingest/test_ingest",
+                    "ingest/test_merge_cases",
+                    "ingest/test_raw_query",
+                ),
+                *("process/test_sandbox", "process/test_server", "sql/test_sql_gate", "laws/test_transform_laws"),
+                "sql/test_validate_query",
             )
         ),
     )

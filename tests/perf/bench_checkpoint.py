@@ -21,9 +21,9 @@ import numpy as np
 import pyarrow as pa
 
 from odfabric.formats.slices.canonical_rows import row_bytes
-from odfabric_engine_spark.incremental.accumulators import Accumulators
-from odfabric_engine_spark.incremental.aggregates import AggregateCall, Function
-from odfabric_engine_spark.incremental.group_state import GroupState
+from odfabric_engine_spark.operators.aggregate.accumulators.aggregate_functions import Accumulators
+from odfabric_engine_spark.operators.aggregate.group_state import GroupState, stored_groups
+from odfabric_engine_spark.plan.aggregates.aggregate_calls import AggregateCall, Function
 from odfabric_engine_spark.state.checkpoint import (
     Checkpoint,
     StoredCheckpoint,
@@ -33,7 +33,7 @@ from odfabric_engine_spark.state.checkpoint import (
 )
 from odfabric_engine_spark.state.row_state import RowState
 from odfabric_engine_spark.state.run import CLOSES, HASH, WEIGHT
-from odfabric_engine_spark.state.sealing import SealedState, StateWork
+from odfabric_engine_spark.state.stored_runs import SealedState, StateWork
 
 ROWS = pa.schema(
     [
@@ -157,7 +157,7 @@ class GroupsBench:
         """The state."""
         if kept is None:
             return GroupState(GROUPS, ["id"], end_column=None, work=work)
-        return kept.groups("state", GROUPS, ["id"], end_column=None, work=work)
+        return stored_groups(kept, "state", GROUPS, ["id"], end_column=None, work=work)
 
     def new(self, count: int) -> pa.Array:
         """New keys while the state is filled, known ones later."""

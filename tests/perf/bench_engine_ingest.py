@@ -37,11 +37,11 @@ from odfabric.model.source import (
     ReadStepParquet,
 )
 from odfabric.model.vocabulary import DatasetVocabulary
-from odfabric_engine_spark.call import EngineCall
-from odfabric_engine_spark.exchange import ExchangeFolder
-from odfabric_engine_spark.ingest import ingest
-from odfabric_engine_spark.session import SparkProcess, request_session, start_spark
-from odfabric_engine_spark.settings import EngineSettings
+from odfabric_engine_spark.ingest.ingest_files import ingest
+from odfabric_engine_spark.spark.calls.call import EngineCall
+from odfabric_engine_spark.spark.calls.exchange_folder import ExchangeFolder
+from odfabric_engine_spark.spark.session import SparkProcess, request_session, start_spark
+from odfabric_engine_spark.spark.settings import EngineSettings
 
 _RUNS = 5
 _SMALL_ROWS = 1_000

@@ -4,7 +4,7 @@
 
 Starts: from the start of the process to its ready file, with and without the archive of classes. Calls: a linear transform of 64 new
 rows through gRPC, alone and four at once, against the bare Spark job (read, project, collect) in a warm session of this process.
-Abuse: the same call before and after each call of `tests/services/engine/test_limits.py` that asks for too much (the first call after
+Abuse: the same call before and after each call of `tests/services/engine/serve/test_limits.py` that asks for too much (the first call after
 it, and the median of the others); last one that takes all memory, which ends the engine.
 """
 
@@ -24,13 +24,13 @@ import pyarrow as pa
 from odfabric.adapters.grpc_engine.engine import GrpcEngine
 from odfabric.errors import OdfError
 from odfabric.model.engine import TransformRequest
-from odfabric_engine_spark.call import EngineCall
-from odfabric_engine_spark.class_archive import start_making_if_missing
-from odfabric_engine_spark.exchange import ExchangeFolder
-from odfabric_engine_spark.session import request_session, start_spark
-from odfabric_engine_spark.settings import EngineSettings
+from odfabric_engine_spark.spark.calls.call import EngineCall
+from odfabric_engine_spark.spark.calls.exchange_folder import ExchangeFolder
+from odfabric_engine_spark.spark.jvm.class_archive import start_making_if_missing
+from odfabric_engine_spark.spark.session import request_session, start_spark
+from odfabric_engine_spark.spark.settings import EngineSettings
 from tests.services.engine.engine_process import EngineUnderTest
-from tests.services.engine.test_limits import ABUSE, ask
+from tests.services.engine.serve.test_limits import ABUSE, ask
 from tests.services.engine.transforming import A, Derivative, Input, input_schema
 
 ROWS = 64

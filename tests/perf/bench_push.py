@@ -24,8 +24,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from odfabric_engine_spark.session import start_spark
-from odfabric_engine_spark.settings import EngineSettings
+from odfabric_engine_spark.spark.session import start_spark
+from odfabric_engine_spark.spark.settings import EngineSettings
 from tests.support.node_process import NDJSON, NodeProcess, ndjson, node_process
 from tests.support.stories import root
 

@@ -191,11 +191,11 @@ def timed_in_turn(works: Mapping[int, Callable[[], object]]) -> dict[int, float]
 
 def pushes(dataset: Dataset, keys: int) -> None:
     """The engine's share of pushes with history and with the index."""
-    from odfabric_engine_spark.call import EngineCall
-    from odfabric_engine_spark.exchange import ExchangeFolder
-    from odfabric_engine_spark.ingest import ingest
-    from odfabric_engine_spark.session import request_session, start_spark
-    from odfabric_engine_spark.settings import EngineSettings
+    from odfabric_engine_spark.ingest.ingest_files import ingest
+    from odfabric_engine_spark.spark.calls.call import EngineCall
+    from odfabric_engine_spark.spark.calls.exchange_folder import ExchangeFolder
+    from odfabric_engine_spark.spark.session import request_session, start_spark
+    from odfabric_engine_spark.spark.settings import EngineSettings
 
     root = dataset.exchange.root
     some = np.arange(1000)

@@ -39,14 +39,14 @@ from odfabric.model.metadata import TemporalTable, TransformSql
 from odfabric.model.multihash import Multihash, sha3_256_multihash
 from odfabric.model.offsets import OffsetRange
 from odfabric.model.vocabulary import DatasetVocabulary
-from odfabric_engine_spark.call import EngineCall
-from odfabric_engine_spark.exchange import ExchangeFolder
-from odfabric_engine_spark.incremental.execute import execute_transform
-from odfabric_engine_spark.kept_plans import KeptPlans
-from odfabric_engine_spark.reused_memory import reuse_freed_memory
-from odfabric_engine_spark.session import SparkProcess, request_session, start_spark
-from odfabric_engine_spark.settings import EngineSettings
-from odfabric_engine_spark.state.mapped_files import MappedFiles
+from odfabric_engine_spark.arrays.mapped_files import MappedFiles
+from odfabric_engine_spark.arrays.memory_reuse import reuse_freed_memory
+from odfabric_engine_spark.execute.execute_transform import execute_transform
+from odfabric_engine_spark.spark.calls.call import EngineCall
+from odfabric_engine_spark.spark.calls.exchange_folder import ExchangeFolder
+from odfabric_engine_spark.spark.calls.plan_cache import KeptPlans
+from odfabric_engine_spark.spark.session import SparkProcess, request_session, start_spark
+from odfabric_engine_spark.spark.settings import EngineSettings
 
 QUERIES = {
     "linear map": "select event_time, id, city, value * 2 as twice from input where count > 10",

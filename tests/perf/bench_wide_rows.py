@@ -29,11 +29,11 @@ from odfabric.model.instant import Instant
 from odfabric.model.metadata import TransformSql
 from odfabric.model.offsets import OffsetRange
 from odfabric.model.vocabulary import DatasetVocabulary
-from odfabric_engine_spark.call import EngineCall
-from odfabric_engine_spark.exchange import ExchangeFolder
-from odfabric_engine_spark.incremental.execute import execute_transform
-from odfabric_engine_spark.session import request_session, start_spark
-from odfabric_engine_spark.settings import EngineSettings
+from odfabric_engine_spark.execute.execute_transform import execute_transform
+from odfabric_engine_spark.spark.calls.call import EngineCall
+from odfabric_engine_spark.spark.calls.exchange_folder import ExchangeFolder
+from odfabric_engine_spark.spark.session import request_session, start_spark
+from odfabric_engine_spark.spark.settings import EngineSettings
 
 QUERIES = {
     "map": "select event_time, k, text || '!' as text from input",

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from shlex import quote
 
-from odfabric_engine_spark.jvm import Java
+from odfabric_engine_spark.spark.jvm.jvm_process import Java
 
 CAN_MOVE_CLOCKS = sys.platform == "linux" and platform.machine() == "x86_64"
 """The package brings its library for these machines only."""

@@ -1,7 +1,7 @@
 """The archive of Spark's classes that all engines of tests share: it takes half of the work off each start.
 
 Owns where it is. Invariant: no test waits for it or makes it; where it is missing engines start without it. `./odf test` makes it
-before the tests. Not here: what it is and how it is made (`odfabric_engine_spark.class_archive`).
+before the tests. Not here: what it is and how it is made (`odfabric_engine_spark.spark.jvm.class_archive`).
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import os
 from functools import cache
 from pathlib import Path
 
-from odfabric_engine_spark.class_archive import ClassArchive
-from odfabric_engine_spark.jvm import find_java, spark_jars
+from odfabric_engine_spark.spark.jvm.class_archive import ClassArchive
+from odfabric_engine_spark.spark.jvm.jvm_process import find_java, spark_jars
 
 ROOT = Path(__file__).resolve().parents[2]
 

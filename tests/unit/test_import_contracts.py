@@ -63,6 +63,16 @@ VIOLATIONS = {
         "import odfabric.domain.ingestion.watermark",
         "The engine knows formats, not the platform",
     ),
+    "a layer of the engine imports from above": (
+        "services/engine-spark/src/odfabric_engine_spark/state/planted.py",
+        "import odfabric_engine_spark.operators.top_n.top_n_read",
+        "The engine is layered",
+    ),
+    "operators of the engine import each other": (
+        "services/engine-spark/src/odfabric_engine_spark/operators/touched_keys/planted.py",
+        "import odfabric_engine_spark.operators.top_n.top_n_read",
+        "Packages and modules of the engine never import each other in a circle",
+    ),
 }
 
 

@@ -47,7 +47,7 @@ def cases(place: str, count: int) -> set[Item]:
 
 def test_every_test_of_every_file_has_its_day(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turns, "NIGHTLY", False)
-    places = ["services/engine/test_query.py", *(f"services/engine/test_{name}.py" for name in "abcdefghi")]
+    places = ["services/engine/ingest/test_raw_query.py", *(f"services/engine/test_{name}.py" for name in "abcdefghi")]
     known = {*cases("persist/test_x.py", 3), *cases("unit/formats/test_y.py", 30)}
     known |= cases("services/api/test_matrix.py", 10)
     known |= {item for name in "abcd" for item in cases(f"acceptance/test_{name}.py", 2)}
@@ -59,5 +59,5 @@ def test_every_test_of_every_file_has_its_day(monkeypatch: pytest.MonkeyPatch) -
         seen.append(known - conftest._for_another_day(items))  # type: ignore[arg-type]
     assert set().union(*seen) == known
     assert all(cases("unit/formats/test_y.py", 30) <= each for each in seen)
-    assert all(any("test_query" in item.nodeid for item in each) for each in seen)
+    assert all(any("test_raw_query" in item.nodeid for item in each) for each in seen)
     assert max(len(each) for each in seen) < len(known)

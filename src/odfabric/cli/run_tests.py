@@ -128,7 +128,9 @@ def print_versions() -> None:
 
 def _java_version() -> str:
     # The engine decides which Java it runs on; it is asked in a process of its own, because nothing here may import it.
-    question = "import os, odfabric_engine_spark.jvm as jvm; print(jvm.find_java(os.environ).executable)"
+    question = (
+        "import os, odfabric_engine_spark.spark.jvm.jvm_process as jvm; print(jvm.find_java(os.environ).executable)"
+    )
     answer = subprocess.run([sys.executable, "-P", "-c", question], capture_output=True, text=True, check=False)
     java = answer.stdout.strip()
     if not java:
@@ -162,7 +164,7 @@ def _captured(command: Sequence[str]) -> tuple[int, str]:
 def _begin_class_archive() -> subprocess.Popen[bytes]:
     """Makes what halves the work of each start of an engine, in the time of the processor that the static checks leave."""
     folder = os.environ.get("ODF_ENGINE_CACHE") or str(ROOT / ".odf" / "engine-cache")
-    command = [sys.executable, "-P", "-m", "odfabric_engine_spark.make_class_archive", folder]
+    command = [sys.executable, "-P", "-m", "odfabric_engine_spark.process.make_class_archive", folder]
     return subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL)
 
 

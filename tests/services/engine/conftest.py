@@ -10,15 +10,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from odfabric_engine_spark.call import EngineCall
-from odfabric_engine_spark.exchange import ExchangeFolder
-from odfabric_engine_spark.session import SparkProcess, request_session, start_spark
-from odfabric_engine_spark.settings import EngineSettings
-from odfabric_engine_spark.stages.binding import BoundPlan
-from odfabric_engine_spark.stages.leaf_keys import LeafKeys
-from odfabric_engine_spark.validate import gate
+from odfabric_engine_spark.operators.touched_keys.before_and_after import BoundPlan
+from odfabric_engine_spark.operators.touched_keys.scan_keys import LeafKeys
+from odfabric_engine_spark.spark.calls.call import EngineCall
+from odfabric_engine_spark.spark.calls.exchange_folder import ExchangeFolder
+from odfabric_engine_spark.spark.session import SparkProcess, request_session, start_spark
+from odfabric_engine_spark.spark.settings import EngineSettings
+from odfabric_engine_spark.sql import gate
 from tests.services.engine.engine_process import EngineUnderTest
-from tests.services.engine.law_check import Lab
+from tests.services.engine.laws.law_check import Lab
 from tests.support.class_archive import class_archive
 from tests.support.quick_jvm import JVM_OF_MANY_TESTS
 

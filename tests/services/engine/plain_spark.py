@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from odfabric_engine_spark.call import EngineCall
-from odfabric_engine_spark.spark_types import spark_schema
+from odfabric_engine_spark.spark.calls.call import EngineCall
+from odfabric_engine_spark.spark.frames.spark_types import spark_schema
 
 
 def plain_rows(

@@ -23,8 +23,8 @@ from odfabric.model.metadata import SqlQueryStep, TemporalTable, TransformSql
 from odfabric.model.multihash import Multihash
 from odfabric.model.offsets import OffsetRange
 from odfabric.model.vocabulary import DatasetVocabulary
-from odfabric_engine_spark.call import EngineCall
-from odfabric_engine_spark.incremental.execute import execute_transform
+from odfabric_engine_spark.execute.execute_transform import execute_transform
+from odfabric_engine_spark.spark.calls.call import EngineCall
 
 MILLIS = pa.timestamp("ms", "UTC")
 HOUR = 3_600_000

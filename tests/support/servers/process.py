@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from odfabric_engine_spark.owner import lives
+from odfabric_engine_spark.process.parent_process import lives
 from tests.support.waiting import wait_until
 
 START_S_MAX = 60.0

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from odfabric_engine_spark.jvm import die_with_parent
+from odfabric_engine_spark.spark.jvm.jvm_process import die_with_parent
 from tests.support.process_tree import children
 from tests.support.servers.process import END_S_MAX
 from tests.support.waiting import free_port, wait_until
@@ -63,7 +63,7 @@ class SparkCluster:
         _end(self.workers.pop(number), kill=True)
 
     def _started(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-P", "-m", "odfabric_engine_spark.cluster_process", *arguments]
+        command = [sys.executable, "-P", "-m", "odfabric_engine_spark.process.cluster_process", *arguments]
         command += ["--secret-file", str(self.secret_file)]
         with (self.folder / f"{name}.log").open("ab") as log:
             return subprocess.Popen(

@@ -25,8 +25,8 @@ from odfabric.domain.ingestion.column_guess import (
 from odfabric.formats.files.file_rows import FileRows, RowBatch, RowLimits
 from odfabric.formats.files.time_formats import date_format, timestamp_format
 from odfabric.model.file_shape import FileFormat, FileShape
-from odfabric_engine_spark.read.json_values import Misfit, converter
-from odfabric_engine_spark.read.text_values import TextFormats
+from odfabric_engine_spark.ingest.json.json_values import Misfit, converter
+from odfabric_engine_spark.ingest.values.text_values import TextFormats
 
 LIMITS = RowLimits(columns_max=10, line_characters_max=1000)
 FORMATS = TextFormats(date_format(None), timestamp_format(None))

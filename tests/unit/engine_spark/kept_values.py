@@ -12,13 +12,14 @@ import pytest
 from hypothesis import strategies as st
 
 from odfabric.formats.slices.canonical_rows import row_bytes
-from odfabric_engine_spark.incremental.slots import Multiset, Values
-from odfabric_engine_spark.incremental.value_state import ValueState
+from odfabric_engine_spark.operators.aggregate.accumulators.count_and_sum import Multiset, Values
+from odfabric_engine_spark.operators.aggregate.value_state import ValueState
 from odfabric_engine_spark.state import checkpoint as checkpoints
-from odfabric_engine_spark.state import run_file, tiers
+from odfabric_engine_spark.state import compaction_tiers as tiers
+from odfabric_engine_spark.state import run_file
 from odfabric_engine_spark.state.checkpoint import Checkpoint, StoredCheckpoint, read_checkpoint, write_checkpoint
 from odfabric_engine_spark.state.row_state import RowState
-from odfabric_engine_spark.state.sealing import StateWork
+from odfabric_engine_spark.state.stored_runs import StateWork
 
 BOTH = Multiset("values0", 0, pa.int32(), least=True, greatest=True)
 GROUPS = 4
@@ -80,7 +81,7 @@ def after(steps: Steps, collide: int, patch: pytest.MonkeyPatch, folder: Path) -
     if collide:
         hashes = {key.as_py(): number // collide for number, key in enumerate(keys_of(range(GROUPS)))}
         colliding = lambda keys: np.array([hashes[key.as_py()] for key in keys], dtype=np.uint64)  # noqa: E731
-        patch.setattr("odfabric_engine_spark.incremental.value_state.byte_hashes", colliding)
+        patch.setattr("odfabric_engine_spark.operators.aggregate.value_state.byte_hashes", colliding)
     kept, model = Kept(folder), Counter[tuple[int, int]]()
     for each in steps:
         if each is None:

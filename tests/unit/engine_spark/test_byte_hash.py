@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfabric_engine_spark.state.byte_hash import byte_hashes
+from odfabric_engine_spark.arrays.byte_hash import byte_hashes
 
 STRINGS = st.lists(st.binary(min_size=1, max_size=12) | st.binary(min_size=255, max_size=258), min_size=1, max_size=30)
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfabric.model.operation import OperationType
-from odfabric_engine_spark.incremental.changes import Records, changes
+from odfabric_engine_spark.rows.change_records import Records, changes
 
 A, R, CF, CT = (OperationType.APPEND, OperationType.RETRACT, OperationType.CORRECT_FROM, OperationType.CORRECT_TO)
 VALUES = st.none() | st.integers(0, 3)

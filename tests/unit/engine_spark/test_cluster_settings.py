@@ -11,17 +11,17 @@ from pathlib import Path
 import pytest
 
 from odfabric.errors import Determinate, InvalidRequest
-from odfabric_engine_spark.cluster import await_master, check_cluster, in_time
-from odfabric_engine_spark.sandbox.keeper import Kept, keep
-from odfabric_engine_spark.sandbox.layers import Sandbox
-from odfabric_engine_spark.sandbox.view import view_of
-from odfabric_engine_spark.session import PINNED, spark_conf
-from odfabric_engine_spark.settings import EngineSettings
+from odfabric_engine_spark.process.sandbox.file_view import view_of
+from odfabric_engine_spark.process.sandbox.keeper import Kept, keep
+from odfabric_engine_spark.process.sandbox.walls import Sandbox
+from odfabric_engine_spark.spark.cluster.cluster_settings import await_master, check_cluster, in_time
+from odfabric_engine_spark.spark.session import PINNED, spark_conf
+from odfabric_engine_spark.spark.settings import EngineSettings
 from tests.support.waiting import free_port
 
 SECRET = "a secret of the cluster"
 ROOT = Path(__file__).resolve().parents[3]
-EXECUTOR_JAVA = ROOT / "services/engine-spark/src/odfabric_engine_spark/executor_java/bin/java"
+EXECUTOR_JAVA = ROOT / "services/engine-spark/src/odfabric_engine_spark/process/executor_java/bin/java"
 
 
 def settings(tmp_path: Path, master: str = "spark://somewhere:7077") -> EngineSettings:
@@ -116,7 +116,7 @@ def test_executors_do_without_the_module_that_packaged_runtimes_lack() -> None:
 
 def test_master_and_workers_insist_on_a_secret(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("short")
-    command = [sys.executable, "-P", "-m", "odfabric_engine_spark.cluster_process", "master"]
+    command = [sys.executable, "-P", "-m", "odfabric_engine_spark.process.cluster_process", "master"]
     ran = subprocess.run([*command, "--secret-file", str(tmp_path / "secret")], capture_output=True, text=True)
     assert ran.returncode == 1
     assert "secret" in ran.stderr

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from odfabric.errors import InvalidRequest
-from odfabric_engine_spark.contract_address import check_contract_address
-from odfabric_engine_spark.settings import EngineSettings
+from odfabric_engine_spark.serve.contract.address import check_contract_address
+from odfabric_engine_spark.spark.settings import EngineSettings
 
 
 def settings(listen: str, *, compat: bool = True, beyond: bool = False) -> EngineSettings:

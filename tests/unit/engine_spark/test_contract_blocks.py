@@ -17,8 +17,8 @@ from odfabric.model.engine_contract import Watermark
 from odfabric.model.instant import Instant
 from odfabric.model.offsets import OffsetRange
 from odfabric.model.vocabulary import DatasetVocabulary
-from odfabric_engine_spark.contract_blocks import DataBlock, read_block, steps_of_blocks
-from odfabric_engine_spark.exchange import ExchangeFolder
+from odfabric_engine_spark.serve.contract.blocks import DataBlock, read_block, steps_of_blocks
+from odfabric_engine_spark.spark.calls.exchange_folder import ExchangeFolder
 from tests.services.engine.transforming import Input, input_schema
 
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from odfabric.errors import InvalidData
 from odfabric.formats.files.csv_grammar import CsvDialect, CsvRecords
-from odfabric_engine_spark.read.csv_cells import CsvCells
-from odfabric_engine_spark.read.encodings import as_utf8
+from odfabric_engine_spark.ingest.csv.csv_cells import CsvCells
+from odfabric_engine_spark.ingest.encodings import as_utf8
 from tests.support.turns import examples
 
 # The two parsers.

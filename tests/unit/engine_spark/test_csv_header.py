@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from odfabric.errors import InvalidData
 from odfabric.formats.files.csv_grammar import CsvDialect, CsvRecords
-from odfabric_engine_spark.read.csv_header import ABSENT, BOM, Header, excel_note, repeated_row
-from odfabric_engine_spark.read.csv_row_counts import wrong_count
-from odfabric_engine_spark.read.encodings import Utf8File, as_utf8
+from odfabric_engine_spark.ingest.csv.csv_header import ABSENT, BOM, Header, excel_note, repeated_row
+from odfabric_engine_spark.ingest.csv.csv_row_counts import wrong_count
+from odfabric_engine_spark.ingest.encodings import Utf8File, as_utf8
 
 
 def file_of(folder: Path, text: str) -> Utf8File:

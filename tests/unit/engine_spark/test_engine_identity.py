@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from odfabric_engine_spark import digest as digest_module
-from odfabric_engine_spark.crash_points import CRASH_POINTS
-from odfabric_engine_spark.digest import ENGINE_VERSION, engine_digest
+from odfabric_engine_spark.process import digest as digest_module
+from odfabric_engine_spark.process.digest import ENGINE_VERSION, engine_digest
+from odfabric_engine_spark.serve.crash_points import CRASH_POINTS
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -30,11 +30,13 @@ def test_the_digest_covers_sources_and_packages(monkeypatch: pytest.MonkeyPatch)
 
 def test_the_digest_covers_all_that_the_engine_runs() -> None:
     folder = ROOT / "services" / "engine-spark" / "src" / "odfabric_engine_spark"
-    launcher = folder / "executor_java" / "bin" / "java"  # it starts executors' Java and is part of no result
+    launcher = (
+        folder / "process" / "executor_java" / "bin" / "java"
+    )  # it starts executors' Java and is part of no result
     present = {
         f"odfabric_engine_spark/{path.relative_to(folder)}"
         for path in folder.rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts and path != launcher
+        if path.is_file() and "__pycache__" not in path.parts and path != launcher and path.name != "README.md"
     }
     assert present <= {name for name, _ in digest_module._sources()}
 

@@ -6,8 +6,8 @@ from dataclasses import fields
 from pathlib import Path
 
 from odfabric_engine_spark.__main__ import _arguments
-from odfabric_engine_spark.settings import EngineSettings
-from odfabric_engine_spark.settings_page import descriptions, settings_page
+from odfabric_engine_spark.process.settings_page import descriptions, settings_page
+from odfabric_engine_spark.spark.settings import EngineSettings
 
 PAGE = Path(__file__).resolve().parents[3] / "docs/engine-settings.md"
 OF_THE_CLASS = {"exchange", "cache", "crash_at"}

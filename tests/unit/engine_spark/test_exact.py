@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfabric_engine_spark.incremental.exact import decimal_units, object_array, units_to_decimal
+from odfabric_engine_spark.arrays.exact_sums import decimal_units, object_array, units_to_decimal
 
 EDGES = st.sampled_from((0, -1, (1 << 63) - 1, -(1 << 63), 1 << 63, -(1 << 63) - 1, (1 << 64) - 1, 1 << 64, 10**37))
 

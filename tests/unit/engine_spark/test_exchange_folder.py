@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfabric.errors import Determinate, InvalidRequest, OdfError
-from odfabric_engine_spark.exchange import ExchangeFolder
+from odfabric_engine_spark.spark.calls.exchange_folder import ExchangeFolder
 
 
 @pytest.fixture

@@ -18,14 +18,20 @@ from hypothesis import strategies as st
 from odfabric.errors import Determinate, LimitExceeded
 from odfabric.formats.engine_messages.engine_wire import failure_from_wire
 from odfabric.generated.engine_v1 import engine_pb2 as pb
-from odfabric_engine_spark.stages.delta import Delta
-from odfabric_engine_spark.stages.extraction import TAG, first_rows, old_and_new_rows
-from odfabric_engine_spark.stages.incoming import Incoming
-from odfabric_engine_spark.stages.old_rows import NEVER, AskedRows
-from odfabric_engine_spark.stages.stage_tasks import DifferenceTask, ExtractionTask, Share, TouchedLeaf, shares_of
+from odfabric_engine_spark.operators.keyed_recompute.spark_tasks import (
+    DifferenceTask,
+    ExtractionTask,
+    Share,
+    TouchedLeaf,
+    shares_of,
+)
+from odfabric_engine_spark.operators.touched_keys.extraction import TAG, first_rows, old_and_new_rows
+from odfabric_engine_spark.operators.touched_keys.new_rows import Incoming
+from odfabric_engine_spark.operators.touched_keys.old_rows import NEVER, AskedRows
+from odfabric_engine_spark.rows.delta import Delta
 from odfabric_engine_spark.state.row_state import RowState
 from odfabric_engine_spark.state.run import HASH, WEIGHT, FilePart, distinct
-from odfabric_engine_spark.state.sealing import StateWork
+from odfabric_engine_spark.state.stored_runs import StateWork
 
 SCHEMA = pa.schema([pa.field("c0", pa.int64()), pa.field("c1", pa.string())])
 TEXTS = ("", "a", None)

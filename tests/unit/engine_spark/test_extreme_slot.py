@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from odfabric.formats.slices.canonical_rows import row_bytes
-from odfabric_engine_spark.incremental.exact import Longs
-from odfabric_engine_spark.incremental.extreme_slot import Extremes, ExtremeSlot
-from odfabric_engine_spark.incremental.slots import Multiset, Values, merge_values
-from odfabric_engine_spark.incremental.value_state import ValueState
+from odfabric_engine_spark.arrays.array_types import Longs
+from odfabric_engine_spark.operators.aggregate.accumulators.count_and_sum import Multiset, Values, merge_values
+from odfabric_engine_spark.operators.aggregate.accumulators.min_and_max import Extremes, ExtremeSlot
+from odfabric_engine_spark.operators.aggregate.value_state import ValueState
 from odfabric_engine_spark.state.row_state import RowState
-from odfabric_engine_spark.state.sealing import StateWork
+from odfabric_engine_spark.state.stored_runs import StateWork
 from tests.support.turns import examples
 
 GROUPS = 3

@@ -9,8 +9,8 @@ from pyspark.errors import PySparkException
 
 from odfabric.errors import Corrupt, Determinate, InvalidQuery, LimitExceeded
 from odfabric.model.engine import COLUMN_SIZE_LIMIT
-from odfabric_engine_spark.failures import as_odf_error, is_silence
-from odfabric_engine_spark.task_failures import raise_told, told_failure
+from odfabric_engine_spark.spark.cluster.task_failures import raise_told, told_failure
+from odfabric_engine_spark.spark.failures import as_odf_error, is_silence
 
 
 def test_more_text_than_a_column_takes_is_a_limit() -> None:

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfabric.errors import InvalidData, Place
-from odfabric_engine_spark.read.geojson import row_of_feature
-from odfabric_engine_spark.read.json_document import JsonDocument
-from odfabric_engine_spark.read.json_values import JsonParser
+from odfabric_engine_spark.ingest.json.geojson import row_of_feature
+from odfabric_engine_spark.ingest.json.json_document import JsonDocument
+from odfabric_engine_spark.ingest.json.json_values import JsonParser
 
 POINT = {"type": "Point", "coordinates": [1.5, 2]}
 names = st.text(max_size=4).filter(lambda name: name != "geometry")

@@ -12,13 +12,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from odfabric.formats.slices.canonical_rows import row_bytes
-from odfabric_engine_spark.incremental.accumulators import Accumulators
-from odfabric_engine_spark.incremental.aggregates import AggregateCall, Function
-from odfabric_engine_spark.incremental.group_state import GroupState
+from odfabric_engine_spark.operators.aggregate.accumulators.aggregate_functions import Accumulators
+from odfabric_engine_spark.operators.aggregate.group_state import GroupState, stored_groups
+from odfabric_engine_spark.plan.aggregates.aggregate_calls import AggregateCall, Function
 from odfabric_engine_spark.state import checkpoint as checkpoints
-from odfabric_engine_spark.state import latest_rows, run_file, tiers
+from odfabric_engine_spark.state import compaction_tiers as tiers
+from odfabric_engine_spark.state import latest_rows, run_file
 from odfabric_engine_spark.state.checkpoint import Checkpoint, StoredCheckpoint, read_checkpoint, write_checkpoint
-from odfabric_engine_spark.state.sealing import StateWork
+from odfabric_engine_spark.state.stored_runs import StateWork
 
 CALL = AggregateCall(function=Function.COUNT, input=0, result="long", lenient=False, text="count(v)")
 ACCUMULATORS = Accumulators.of([CALL], [pa.string()])
@@ -53,7 +54,7 @@ class Kept:
         end_column = "window_end" if self.timed else None
         if self.stored is None:
             return GroupState(SCHEMA, NAMES, end_column=end_column, work=self.work)
-        return self.stored.groups("groups", SCHEMA, NAMES, end_column=end_column, work=self.work)
+        return stored_groups(self.stored, "groups", SCHEMA, NAMES, end_column=end_column, work=self.work)
 
     def save(self) -> None:
         name = f"h{len(self.files)}"
@@ -118,7 +119,7 @@ def test_a_state_is_its_groups(
     with pytest.MonkeyPatch.context() as patch:
         if collide:
             colliding = lambda keys: np.full(len(keys), 7, dtype=np.uint64)  # noqa: E731
-            patch.setattr("odfabric_engine_spark.incremental.group_state.byte_hashes", colliding)
+            patch.setattr("odfabric_engine_spark.operators.aggregate.group_state.byte_hashes", colliding)
         folder = tmp_path_factory.mktemp("state")
         kept, model = Kept(folder, timed=timed, added_bytes_max=1 if spilled else 1 << 20), {}
         dropped_to = -1

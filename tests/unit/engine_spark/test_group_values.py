@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odfabric.formats.slices.canonical_rows import row_bytes
-from odfabric_engine_spark.incremental.slots import Values, merge_values
+from odfabric_engine_spark.operators.aggregate.accumulators.count_and_sum import Values, merge_values
 from tests.support.turns import examples
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from odfabric_engine_spark.in_turn import ahead, in_turn
+from odfabric_engine_spark.arrays.ordered_threads import ahead, in_turn
 
 
 @pytest.mark.parametrize("at_once", [0, 1, 2, 3, 50])

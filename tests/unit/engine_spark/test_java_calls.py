@@ -12,8 +12,8 @@ import pytest
 from py4j.protocol import MEMORY_COMMAND_NAME
 
 from odfabric.errors import Determinate
-from odfabric_engine_spark.call import StopSignal
-from odfabric_engine_spark.java_calls import interruptible, make_interruptible
+from odfabric_engine_spark.spark.calls.call import StopSignal
+from odfabric_engine_spark.spark.calls.interruptible_jvm_calls import interruptible, make_interruptible
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from odfabric.errors import InvalidData, Place
-from odfabric_engine_spark.read.json_document import JsonDocument
-from odfabric_engine_spark.read.json_forms import bad_line, no_declared_field, no_row
-from odfabric_engine_spark.read.json_values import JsonParser, JsonValue
+from odfabric_engine_spark.ingest.json.json_document import JsonDocument
+from odfabric_engine_spark.ingest.json.json_forms import bad_line, no_declared_field, no_row
+from odfabric_engine_spark.ingest.json.json_values import JsonParser, JsonValue
 
 PLACE = Place(file="f", line=3)
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odfabric.formats.files.time_formats import date_format, timestamp_format
-from odfabric_engine_spark.read.json_values import (
+from odfabric_engine_spark.ingest.json.json_values import (
     JsonParser,
     Misfit,
     converter,
@@ -20,7 +20,7 @@ from odfabric_engine_spark.read.json_values import (
     member_converter,
     open_brackets,
 )
-from odfabric_engine_spark.read.text_values import TextFormats
+from odfabric_engine_spark.ingest.values.text_values import TextFormats
 from tests.support.turns import examples
 
 JSON = st.recursive(

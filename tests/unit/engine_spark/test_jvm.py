@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from odfabric.errors import Determinate
-from odfabric_engine_spark import jvm
-from odfabric_engine_spark.class_archive import ArchiveLock, ClassArchive
-from odfabric_engine_spark.jvm import Java, find_java, java_command, same_everywhere
+from odfabric_engine_spark.spark.jvm import jvm_process as jvm
+from odfabric_engine_spark.spark.jvm.class_archive import ArchiveLock, ClassArchive
+from odfabric_engine_spark.spark.jvm.jvm_process import Java, find_java, java_command, same_everywhere
 
 
 def runtime(folder: Path, version: str, *, with_release: bool = True) -> Path:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfabric_engine_spark.state.key_part import ALL_KEYS, KeyPart
+from odfabric_engine_spark.state.key_range import ALL_KEYS, KeyPart
 
 hashes = st.lists(st.integers(0, 2**64 - 1), max_size=20).map(lambda numbers: np.array(numbers, dtype=np.uint64))
 

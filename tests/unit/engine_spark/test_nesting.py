@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfabric_engine_spark.validate.nesting import too_deep
+from odfabric_engine_spark.sql.nesting_depth import too_deep
 
 ORDINARY = """
     WITH r AS (SELECT k, window.end AS until, v FROM a WHERE v > 3 AND map < 4 -- (((((

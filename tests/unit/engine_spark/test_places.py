@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from odfabric_engine_spark.validate.places import (
+from odfabric_engine_spark.sql.source_positions import (
     line_and_column,
     place_of,
     place_within,

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from odfabric_engine_spark.state.plain_columns import content_bytes, plain
+from odfabric_engine_spark.state.canonical_columns import content_bytes, plain
 
 
 def hidden(data_type: pa.DataType, below_null: object) -> pa.Array:

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from odfabric_engine_spark.incremental import ranked_values
-from odfabric_engine_spark.incremental.ranked_slot import Ranked, RankedSlot
-from odfabric_engine_spark.incremental.ranked_values import look_up
-from odfabric_engine_spark.incremental.ranks import Rank
-from odfabric_engine_spark.incremental.slots import Values
+from odfabric_engine_spark.arrays.percentile_ranks import Rank
+from odfabric_engine_spark.operators.aggregate import percentile_values as ranked_values
+from odfabric_engine_spark.operators.aggregate.accumulators.count_and_sum import Values
+from odfabric_engine_spark.operators.aggregate.accumulators.percentile import Ranked, RankedSlot
+from odfabric_engine_spark.operators.aggregate.percentile_values import look_up
 from odfabric_engine_spark.state.key_ranks import KeyRanks, Window
 from tests.support.turns import examples
 from tests.unit.engine_spark.kept_values import (

@@ -14,12 +14,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from odfabric.formats.slices.canonical_rows import row_bytes
-from odfabric_engine_spark.state import run_file, tiers
+from odfabric_engine_spark.state import compaction_tiers as tiers
+from odfabric_engine_spark.state import run_file
+from odfabric_engine_spark.state.compaction_tiers import FAN_OUT, merges, tier_of
 from odfabric_engine_spark.state.net_rows import pieces
 from odfabric_engine_spark.state.row_state import RowState, StateWork
 from odfabric_engine_spark.state.run import CLOSES, HASH, WEIGHT, Run, RunFile, StoredAt
 from odfabric_engine_spark.state.run_file import PARTS, WrittenRun, open_run
-from odfabric_engine_spark.state.tiers import FAN_OUT, merges, tier_of
 from tests.support.turns import examples
 
 ROWS = pa.schema(

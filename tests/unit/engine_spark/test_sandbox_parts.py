@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 
 from odfabric.errors import Determinate
-from odfabric_engine_spark.sandbox.enter import Plan
-from odfabric_engine_spark.sandbox.forwarder import Forwarder
-from odfabric_engine_spark.sandbox.keeper import SOCKET_PATH_BYTES_MAX, resolved_listen
-from odfabric_engine_spark.sandbox.layers import NAMESPACES, RESTRICTIONS, Layer
-from odfabric_engine_spark.sandbox.order import Order
-from odfabric_engine_spark.sandbox.private_folder import private_folder
-from odfabric_engine_spark.sandbox.system_calls import REFUSED, program
-from odfabric_engine_spark.sandbox.view import View
-from odfabric_engine_spark.settings import EngineSettings
+from odfabric_engine_spark.process.sandbox.enter import Plan
+from odfabric_engine_spark.process.sandbox.file_view import View
+from odfabric_engine_spark.process.sandbox.forwarder import Forwarder
+from odfabric_engine_spark.process.sandbox.keeper import SOCKET_PATH_BYTES_MAX, resolved_listen
+from odfabric_engine_spark.process.sandbox.start_order import Order
+from odfabric_engine_spark.process.sandbox.system_calls import REFUSED, program
+from odfabric_engine_spark.process.sandbox.walls import NAMESPACES, RESTRICTIONS, Layer
+from odfabric_engine_spark.spark.jvm.private_folder import private_folder
+from odfabric_engine_spark.spark.settings import EngineSettings
 
 
 def test_order_and_plan_arrive_as_they_were_sent(tmp_path: Path) -> None:

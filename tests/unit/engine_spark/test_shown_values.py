@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from odfabric_engine_spark.incremental.shown_values import shown_value
+from odfabric_engine_spark.arrays.shown_values import shown_value
 
 
 @pytest.mark.parametrize(

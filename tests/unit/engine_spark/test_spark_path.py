@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from odfabric_engine_spark.read.spark_path import spark_path
+from odfabric_engine_spark.spark.frames.spark_path import spark_path
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from py4j.protocol import Py4JError
 
 from odfabric.errors import InvalidData, InvalidQuery, OdfError
-from odfabric_engine_spark.failures import MESSAGE_CHARACTERS_MAX, as_odf_error, spark_condition, spark_text
+from odfabric_engine_spark.spark.failures import MESSAGE_CHARACTERS_MAX, as_odf_error, spark_condition, spark_text
 
 CAST = (
     "[CAST_INVALID_INPUT] The value '{}' of the type \"STRING\" cannot be cast. SQLSTATE: 22018\n\tat org.apache.spark"

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfabric_engine_spark.incremental import stable_order as module
-from odfabric_engine_spark.incremental.stable_order import order_by, stable_order
+from odfabric_engine_spark.arrays import stable_order as module
+from odfabric_engine_spark.arrays.stable_order import order_by, stable_order
 
 NUMBERS = st.lists(st.integers(-3, 3) | st.integers(-(2**63), 2**63 - 1), max_size=200)
 

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfabric.formats.slices.canonical_rows import table_bytes
-from odfabric_engine_spark.stages.delta import Delta, added_up
-from odfabric_engine_spark.stages.emission import records
-from odfabric_engine_spark.stages.extraction import AFTER, BEFORE, BOTH, counted
-from odfabric_engine_spark.stages.key_hash import key_hashes
+from odfabric_engine_spark.execute.output_records import records
+from odfabric_engine_spark.operators.touched_keys.extraction import AFTER, BEFORE, BOTH, counted
+from odfabric_engine_spark.rows.delta import Delta, added_up
+from odfabric_engine_spark.state.key_hash import key_hashes
 
 INTS = st.none() | st.integers(-3, 3)
 FLOATS = st.none() | st.sampled_from([0.0, -0.0, math.nan, math.inf, 0.1, -2.5])

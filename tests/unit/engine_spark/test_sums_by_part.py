@@ -12,14 +12,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from odfabric_engine_spark.incremental.accumulators import Accumulators
-from odfabric_engine_spark.incremental.group_keys import KeyColumn
-from odfabric_engine_spark.incremental.group_sums import STEP, WEIGHT, GroupedRows, Marks, PartialSums
-from odfabric_engine_spark.incremental.group_versions import GroupShape
-from odfabric_engine_spark.incremental.slots import CountSlot, SumSlot
-from odfabric_engine_spark.incremental.sums_by_part import SumsByPart
-from odfabric_engine_spark.incremental.transaction_size import TransactionSize
-from odfabric_engine_spark.state.byte_hash import byte_hashes
+from odfabric_engine_spark.arrays.byte_hash import byte_hashes
+from odfabric_engine_spark.operators.aggregate.accumulators.aggregate_functions import Accumulators
+from odfabric_engine_spark.operators.aggregate.accumulators.count_and_sum import CountSlot, SumSlot
+from odfabric_engine_spark.operators.aggregate.group_sums import STEP, WEIGHT, GroupedRows, Marks, PartialSums
+from odfabric_engine_spark.operators.aggregate.group_versions import GroupShape
+from odfabric_engine_spark.operators.aggregate.partitioned_sums import SumsByPart
+from odfabric_engine_spark.plan.group_keys import KeyColumn
+from odfabric_engine_spark.spark.calls.memory_limit import TransactionSize
 
 COLUMNS = [
     KeyColumn("k", pa.string(), False, "k"),

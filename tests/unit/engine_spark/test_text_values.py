@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from odfabric.errors import IncompatibleSchema
 from odfabric.formats.files.time_formats import date_format, timestamp_format
 from odfabric.formats.slices.slice_schema import TIMESTAMP_TYPE
-from odfabric_engine_spark.read.text_values import TextFormats, check_text_type, typed
+from odfabric_engine_spark.ingest.values.text_values import TextFormats, check_text_type, typed
 
 FORMATS = [
     None,

@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odfabric_engine_spark.read.uuid_texts import without_extensions
+from odfabric_engine_spark.ingest.values.uuid_texts import without_extensions
 from tests.support.turns import examples
 
 uuids = st.none() | st.uuids()

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfabric.formats.files.time_formats import date_format, timestamp_format
-from odfabric_engine_spark.read.json_values import Misfit, converter
-from odfabric_engine_spark.read.text_values import TextFormats
-from odfabric_engine_spark.read.value_hints import value_hint
+from odfabric_engine_spark.ingest.json.json_values import Misfit, converter
+from odfabric_engine_spark.ingest.values.text_values import TextFormats
+from odfabric_engine_spark.ingest.values.value_hints import value_hint
 
 FORMATS = TextFormats(date_format(None), timestamp_format(None))
 TYPES = {

@@ -13,11 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from odfabric.formats.slices.canonical_rows import row_bytes
-from odfabric_engine_spark.incremental.slots import Values
-from odfabric_engine_spark.incremental.value_state import ValueState
-from odfabric_engine_spark.state.byte_hash import byte_hashes
+from odfabric_engine_spark.arrays.byte_hash import byte_hashes
+from odfabric_engine_spark.operators.aggregate.accumulators.count_and_sum import Values
+from odfabric_engine_spark.operators.aggregate.value_state import ValueState
 from odfabric_engine_spark.state.row_state import RowState
-from odfabric_engine_spark.state.sealing import StateWork
+from odfabric_engine_spark.state.stored_runs import StateWork
 from tests.support.turns import examples
 from tests.unit.engine_spark.kept_values import (
     BOTH,

@@ -7,8 +7,8 @@ import pytest
 from odfabric.model.engine import ValidateRequest
 from odfabric.model.metadata import SqlQueryStep, TransformSql
 from odfabric.model.vocabulary import DatasetVocabulary
-from odfabric_engine_spark.servicers import wall_of
-from odfabric_engine_spark.settings import EngineSettings
+from odfabric_engine_spark.serve.servicer import wall_of
+from odfabric_engine_spark.spark.settings import EngineSettings
 
 JUDGED = ValidateRequest(
     vocabulary=DatasetVocabulary(),

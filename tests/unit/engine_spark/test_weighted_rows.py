@@ -12,8 +12,9 @@ import pyarrow as pa
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from odfabric_engine_spark.incremental.exact import FLOAT_UNIT_BITS
-from odfabric_engine_spark.incremental.slots import (
+from odfabric_engine_spark.arrays.exact_sums import FLOAT_UNIT_BITS
+from odfabric_engine_spark.arrays.weighted_rows import WeightedRows
+from odfabric_engine_spark.operators.aggregate.accumulators.count_and_sum import (
     Counts,
     CountSlot,
     FloatSums,
@@ -23,7 +24,6 @@ from odfabric_engine_spark.incremental.slots import (
     SumSlot,
     Values,
 )
-from odfabric_engine_spark.incremental.weighted_rows import WeightedRows
 from tests.support.turns import examples
 
 weights = st.one_of(st.sampled_from((1, -1, 2, 1023, 1024, 1025, -1025)), st.integers(-(1 << 40), 1 << 40))

@@ -10,12 +10,12 @@ from dataclasses import fields
 from pathlib import Path
 
 from odfabric.errors import OdfError
-from odfabric_engine_spark.cluster import check_cluster
-from odfabric_engine_spark.crash_points import CRASH_POINTS
-from odfabric_engine_spark.sandbox.keeper import Kept, end_as, keep, resolved_listen, socket_name
-from odfabric_engine_spark.sandbox.layers import Sandbox
-from odfabric_engine_spark.settings import EngineSettings
-from odfabric_engine_spark.settings_page import descriptions
+from odfabric_engine_spark.process.sandbox.keeper import Kept, end_as, keep, resolved_listen, socket_name
+from odfabric_engine_spark.process.sandbox.walls import Sandbox
+from odfabric_engine_spark.process.settings_page import descriptions
+from odfabric_engine_spark.serve.crash_points import CRASH_POINTS
+from odfabric_engine_spark.spark.cluster.cluster_settings import check_cluster
+from odfabric_engine_spark.spark.settings import EngineSettings
 
 DEFAULT_PORT = 5544
 
@@ -91,7 +91,7 @@ def main() -> int:
                 return code
         sys.stderr.write("the engine is not in a sandbox of its own\n")
         # Loaded late: a keeper does without Spark.
-        from odfabric_engine_spark.server import serve
+        from odfabric_engine_spark.process.server import serve
 
         listen = resolved_listen(listen, settings.exchange.resolve() / socket_name(os.getpid()))
         return serve(settings, listen=listen, token=token, ready_file=ready_file)

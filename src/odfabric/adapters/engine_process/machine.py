@@ -23,7 +23,7 @@ class ThisMachine:
 
     def look(self) -> EngineMachine:
         """See the port."""
-        command = [sys.executable, "-P", "-m", "odfabric_engine_spark.machine_report"]
+        command = [sys.executable, "-P", "-m", "odfabric_engine_spark.process.machine_report"]
         environment = {name: value for name, value in os.environ.items() if ENVIRONMENT.fullmatch(name)}
         try:
             ended = subprocess.run(

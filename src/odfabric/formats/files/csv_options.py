@@ -1,6 +1,6 @@
 """Options of a read step of CSV: which characters, encodings and formats make sense, and what to write instead of others.
 
-Owns the judgement, which needs no data. Not here: reading (`odfabric_engine_spark.read.csv_reader`).
+Owns the judgement, which needs no data. Not here: reading (`odfabric_engine_spark.ingest.csv.csv_reader`).
 """
 
 from __future__ import annotations

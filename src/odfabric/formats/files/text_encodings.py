@@ -1,7 +1,7 @@
 """Encodings of text files: which names of them a node reads.
 
 Owns the list, what a name of it means, and what to write instead of a name that is not in it. Not here: how bytes are decoded
-(`odfabric_engine_spark.read.encodings`).
+(`odfabric_engine_spark.ingest.encodings`).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Owns the attribute by which a schema marks such a column: `extra: {odfabric.dev/type: {kind: Json}}` on a String. Only readers of JSON look
 at it; what is stored is a text like any other, and the specification's own `opendatafabric.org/type` has no such kind. Not here: the text
-of a value (`odfabric_engine_spark.read.json_values`).
+of a value (`odfabric_engine_spark.ingest.json.json_values`).
 """
 
 from __future__ import annotations

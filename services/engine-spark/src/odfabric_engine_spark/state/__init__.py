@@ -1,1 +1,1 @@
-"""What the engine keeps from one transaction to the next: sorted runs of rows by key, and the checkpoint files that hold them."""
+"""State of transforms: sorted runs of rows by key, and the checkpoints that hold them."""

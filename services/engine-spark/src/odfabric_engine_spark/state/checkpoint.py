@@ -3,8 +3,8 @@
 Owns what a file says: positions, watermarks, the query, and of each state its runs, which lie in the file itself or in one of its
 `bases`, earlier checkpoints that are known by their hash. Invariant: equal histories are equal files, byte by byte; a file that
 another query or a newer engine wrote is refused with a reason; a file whose reader did not tell its hash is never built on, so
-whoever tells none gets files without bases. Not here: what runs mean (`row_state`, `incremental.group_state`), when they are
-merged (`tiers`). Source: semantics of transforms, section 5; rulings on checkpoints.
+whoever tells none gets files without bases. Not here: what runs mean (`row_state`, `operators.aggregate.group_state`), when they are
+merged (`compaction_tiers`). Source: semantics of transforms, section 5; rulings on checkpoints.
 """
 
 from __future__ import annotations
@@ -17,16 +17,14 @@ from typing import Any
 import pyarrow as pa
 
 from odfabric.model.instant import Instant
-from odfabric_engine_spark.incremental.group_state import GroupState
-from odfabric_engine_spark.incremental.group_state import stored_schema as schema_of_groups
+from odfabric_engine_spark.arrays.mapped_files import MappedFiles
 from odfabric_engine_spark.state.checkpoint_file import CheckpointFile, open_file, write_file
-from odfabric_engine_spark.state.mapped_files import MappedFiles
-from odfabric_engine_spark.state.refusal import damaged, refused
+from odfabric_engine_spark.state.checkpoint_refusal import damaged, refused
 from odfabric_engine_spark.state.row_state import RowState
 from odfabric_engine_spark.state.row_state import stored_schema as schema_of_rows
 from odfabric_engine_spark.state.run import Run, RunFile, StoredAt
 from odfabric_engine_spark.state.run_file import PARTS, WrittenPart, WrittenRun, open_run
-from odfabric_engine_spark.state.sealing import SealedState, StateWork
+from odfabric_engine_spark.state.stored_runs import SealedState, StateWork
 
 SMALL_BYTES = 64 << 10
 """Stored states of this size together are written anew each time: there is nothing to be saved."""
@@ -75,7 +73,7 @@ class StoredCheckpoint:
 
     def __init__(self, file: CheckpointFile, *, name: str, runs: Mapping[str, Sequence[_StoredRun]]) -> None:
         """Raises InvalidData if the header is damaged."""
-        self._name, self._runs, self._tables = name, runs, file.tables
+        self.name, self._runs, self._tables = name, runs, file.tables
         with damaged(name):
             header = file.header
             self.fingerprint = str(header["query"])
@@ -99,22 +97,19 @@ class StoredCheckpoint:
 
     def rows(self, name: str, schema: pa.Schema, *, timed: bool, work: StateWork) -> RowState:
         """Rows by key: `schema` are their own columns. Raises InvalidData if the file is damaged."""
-        runs = self._opened(name, schema_of_rows(schema, timed=timed))
-        return RowState(schema, timed=timed, work=work, runs=runs, dropped_to_us=self._dropped.get(name))
+        runs = self.runs(name, schema_of_rows(schema, timed=timed))
+        return RowState(schema, timed=timed, work=work, runs=runs, dropped_to_us=self.dropped_to_us(name))
 
-    def groups(
-        self, name: str, schema: pa.Schema, key_names: Sequence[str], *, end_column: str | None, work: StateWork
-    ) -> GroupState:
-        """Groups: `schema` as `GroupState.schema` has it. Raises InvalidData if the file is damaged."""
-        runs = self._opened(name, schema_of_groups(schema, timed=end_column is not None))
-        dropped = self._dropped.get(name)
-        state = GroupState(schema, key_names, end_column=end_column, work=work, runs=runs, dropped_to_us=dropped)
-        if name not in self._tables:
-            return state
-        with damaged(self._name):
-            return state.with_groups(self._tables[name])
+    def dropped_to_us(self, name: str) -> int | None:
+        """Up to which instant a state has dropped what is final, in microseconds since the epoch; None if it drops nothing."""
+        return self._dropped.get(name)
 
-    def _opened(self, name: str, schema: pa.Schema) -> list[Run]:
+    def table(self, name: str) -> pa.Table | None:
+        """A state that lies in one table, as in checkpoints of before."""
+        return self._tables.get(name)
+
+    def runs(self, name: str, schema: pa.Schema) -> list[Run]:
+        """The runs of a state. Raises InvalidData if the file is damaged."""
         runs = []
         for each in self._runs.get(name, ()):
             run = open_run(each.body, each.file, schema)

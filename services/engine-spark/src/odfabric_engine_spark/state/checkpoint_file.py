@@ -16,8 +16,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from odfabric_engine_spark.state.mapped_files import MappedFiles
-from odfabric_engine_spark.state.refusal import damaged, refused
+from odfabric_engine_spark.arrays.mapped_files import MappedFiles
+from odfabric_engine_spark.state.checkpoint_refusal import damaged, refused
 from odfabric_engine_spark.state.run import FilePart
 from odfabric_engine_spark.state.run_file import WrittenPart
 

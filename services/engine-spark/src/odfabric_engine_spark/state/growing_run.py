@@ -11,10 +11,11 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
+from odfabric_engine_spark.arrays.array_types import Hashes
 from odfabric_engine_spark.state.net_rows import pieces
-from odfabric_engine_spark.state.run import Hashes, Run
+from odfabric_engine_spark.state.run import Run
 from odfabric_engine_spark.state.run_file import RunWriter, WrittenRun
-from odfabric_engine_spark.state.sealing import StateWork
+from odfabric_engine_spark.state.stored_runs import StateWork
 
 _WRITING_SHARE = 8
 """Of what may wait in memory a run has reached this part when its rows go to a file."""

@@ -16,8 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from odfabric.formats.slices.canonical_rows import one_array
+from odfabric_engine_spark.arrays.array_types import Longs
 from odfabric_engine_spark.state.net_rows import bytes_of
-from odfabric_engine_spark.state.run import CLOSES, WEIGHT, Longs, Run, spans
+from odfabric_engine_spark.state.run import CLOSES, WEIGHT, Run, spans
 
 _NOWHERE = -1
 

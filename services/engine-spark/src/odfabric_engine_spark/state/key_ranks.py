@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from odfabric_engine_spark.arrays.array_types import Longs
 from odfabric_engine_spark.state.row_search import numbers_of
-from odfabric_engine_spark.state.run import WEIGHT, Longs, Run
+from odfabric_engine_spark.state.run import WEIGHT, Run
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from odfabric.formats.slices.canonical_rows import one_array
-from odfabric_engine_spark.incremental.by_column import taken
-from odfabric_engine_spark.incremental.stable_order import stable_order
+from odfabric_engine_spark.arrays.array_types import Hashes, Longs
+from odfabric_engine_spark.arrays.parallel_columns import taken
+from odfabric_engine_spark.arrays.stable_order import stable_order
 from odfabric_engine_spark.state.net_rows import KeyedRows, mixed_keys
-from odfabric_engine_spark.state.run import WEIGHT, Hashes, Longs
+from odfabric_engine_spark.state.run import WEIGHT
 
 KEY = "key"
 """The bytes of a key."""

@@ -16,10 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from odfabric.formats.slices.canonical_rows import has_integers_in_order, integers_in_order, one_array, row_bytes
-from odfabric_engine_spark.incremental.by_column import joined, taken
-from odfabric_engine_spark.incremental.number_runs import run_starts
-from odfabric_engine_spark.incremental.stable_order import order_by, stable_order
-from odfabric_engine_spark.state.run import CLOSES, WEIGHT, Hashes, Longs, Run
+from odfabric_engine_spark.arrays.array_types import Hashes, Longs
+from odfabric_engine_spark.arrays.equal_runs import run_starts
+from odfabric_engine_spark.arrays.parallel_columns import joined, taken
+from odfabric_engine_spark.arrays.stable_order import order_by, stable_order
+from odfabric_engine_spark.state.run import CLOSES, WEIGHT, Run
 
 
 @dataclass(frozen=True, slots=True)

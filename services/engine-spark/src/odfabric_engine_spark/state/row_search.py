@@ -16,8 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from odfabric.formats.slices.canonical_rows import has_integers_in_order, integers_in_order, one_array
+from odfabric_engine_spark.arrays.array_types import Hashes, Longs
 from odfabric_engine_spark.state.net_rows import bytes_of, told_apart_by
-from odfabric_engine_spark.state.run import CLOSES, WEIGHT, Hashes, Longs, Run, spans
+from odfabric_engine_spark.state.run import CLOSES, WEIGHT, Run, spans
 
 _Mask = npt.NDArray[np.bool_]
 _LEAST = np.iinfo(np.int64).min

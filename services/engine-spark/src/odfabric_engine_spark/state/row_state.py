@@ -3,7 +3,7 @@
 Owns look-up, change and eviction of rows over sorted runs. Invariant: what it answers is a function of the multiset of rows
 that were added; what it stores is a function of the multisets that each transaction added, whatever calls and partitions they
 came in. A look-up costs what it touches. A hash stands for all keys that have it, so keys that collide are bound together,
-which is sound. Not here: the bytes of files (`run_file`, `checkpoint`), what rows mean (`stages`).
+which is sound. Not here: the bytes of files (`run_file`, `checkpoint`), what rows mean (`operators`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from odfabric.formats.slices.canonical_rows import one_array
-from odfabric_engine_spark.incremental.number_runs import run_starts
+from odfabric_engine_spark.arrays.array_types import Hashes, Longs
+from odfabric_engine_spark.arrays.equal_runs import run_starts
+from odfabric_engine_spark.state.compaction_tiers import merges
 from odfabric_engine_spark.state.growing_run import GrowingRun
 from odfabric_engine_spark.state.key_ends import Span, read_ends
 from odfabric_engine_spark.state.key_ranks import KeyRanks
@@ -28,21 +30,9 @@ from odfabric_engine_spark.state.row_search import (
     shared_hashes,
     weights_in,
 )
-from odfabric_engine_spark.state.run import (
-    CLOSES,
-    HASH,
-    WEIGHT,
-    Hashes,
-    Longs,
-    Run,
-    RunFile,
-    distinct,
-    hashes_of,
-    spans,
-)
+from odfabric_engine_spark.state.run import CLOSES, HASH, WEIGHT, Run, RunFile, distinct, hashes_of, spans
 from odfabric_engine_spark.state.run_file import WrittenRun, open_written, write_run
-from odfabric_engine_spark.state.sealing import StateWork, sealed_runs, without_dropped
-from odfabric_engine_spark.state.tiers import merges
+from odfabric_engine_spark.state.stored_runs import StateWork, sealed_runs, without_dropped
 
 _FURTHER = 4
 """How many times as far is looked where an end of a key did not have enough."""

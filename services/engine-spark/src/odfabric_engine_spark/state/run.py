@@ -2,7 +2,7 @@
 
 Owns look-up by hash and by closing time within one run, in memory or mapped from a file. Invariant: what is read is
 proportional to the rows that are asked for, never to the run. Not here: what several runs mean together (`row_state`,
-`incremental.group_state`), the bytes of their files (`run_file`).
+`operators.aggregate.group_state`), the bytes of their files (`run_file`).
 """
 
 from __future__ import annotations
@@ -10,23 +10,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from odfabric.formats.slices.canonical_rows import one_array
-from odfabric_engine_spark.incremental.number_runs import run_starts
-from odfabric_engine_spark.incremental.stable_order import stable_order
+from odfabric_engine_spark.arrays.array_types import Hashes, Longs
+from odfabric_engine_spark.arrays.equal_runs import run_starts
+from odfabric_engine_spark.arrays.stable_order import stable_order
 
 HASH = "__odf_hash"
 WEIGHT = "__odf_weight"
 CLOSES = "__odf_closes"
 """Microseconds after the epoch at which a row closes; null for never."""
-
-Hashes: TypeAlias = npt.NDArray[np.uint64]
-Longs: TypeAlias = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

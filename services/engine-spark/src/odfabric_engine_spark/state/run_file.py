@@ -21,9 +21,10 @@ import pyarrow as pa
 from pyarrow import types
 
 from odfabric.formats.slices.canonical_rows import one_array
-from odfabric_engine_spark.state.plain_columns import content_bytes, plain
-from odfabric_engine_spark.state.refusal import damaged
-from odfabric_engine_spark.state.run import CLOSES, NO_CLOSINGS, Closings, FilePart, Hashes, Longs, Run, RunFile, spans
+from odfabric_engine_spark.arrays.array_types import Hashes, Longs
+from odfabric_engine_spark.state.canonical_columns import content_bytes, plain
+from odfabric_engine_spark.state.checkpoint_refusal import damaged
+from odfabric_engine_spark.state.run import CLOSES, NO_CLOSINGS, Closings, FilePart, Run, RunFile, spans
 
 BATCH_ROWS = 1 << 17
 """Rows of a batch. Part of the format, as the next: other numbers are other bytes."""

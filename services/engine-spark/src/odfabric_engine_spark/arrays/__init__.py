@@ -1,0 +1,1 @@
+"""Numbers, order and hashes over numpy and Arrow arrays, without Spark."""

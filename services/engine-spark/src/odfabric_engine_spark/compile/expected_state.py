@@ -1,0 +1,89 @@
+"""What ValidateQuery tells of the state of a query, before there is any.
+
+Owns the words for it: what each stage keeps between transactions, and what a user should know of a query that is accepted.
+Invariant: it is told of the very stages that transactions run. Not here: states themselves (`state`), how a query is cut
+(`compile.key_inference`). Source: semantics of transforms, section 7; a constant key is named in the answer (method, section 6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from odfabric.model.engine import KeptBy, QueryState
+from odfabric_engine_spark.compile.staged_query import StagedQuery
+from odfabric_engine_spark.plan.partitioning.partition_keys import Island, StageLeaf
+from odfabric_engine_spark.plan.partitioning.stages import GroupStage, RowsStage, Stage, shown_keys
+from odfabric_engine_spark.plan.query_classes import AggregateQuery, LinearQuery
+
+_EARLIER = "an earlier part of the query"
+_ONE_KEY = (
+    "all rows of {relations} have one key here: they are kept, and those that a change can reach are computed together, as long as they "
+    "fit into bound_bytes_max of the engine; partition, group or join by a column to divide them"
+)
+
+_MEETS_ALL = (
+    "rows of {relations} meet all that is made of {wholes}, for no equality of columns ties them: a change of {wholes} computes all of "
+    "these rows again"
+)
+
+
+def expected_states(
+    query: LinearQuery | AggregateQuery | StagedQuery, group_keys: tuple[str, ...]
+) -> tuple[QueryState, ...]:
+    """What is kept by each part of a query that keeps anything, in the order in which they run. `group_keys`: of an aggregate's groups."""
+    if isinstance(query, LinearQuery):
+        return ()
+    if isinstance(query, AggregateQuery):
+        return (QueryState(kept=KeptBy.GROUPS, keys=group_keys, relations=tuple(leaf.alias for leaf in query.leaves)),)
+    return tuple(state for stage in query.stages for state in _states_of(stage))
+
+
+def notes_on(query: LinearQuery | AggregateQuery | StagedQuery) -> tuple[str, ...]:
+    """What a user should know of an accepted query: where a change reaches more than the rows that share its keys."""
+    if not isinstance(query, StagedQuery):
+        return ()
+    islands = [island for stage in query.stages if isinstance(stage, RowsStage) for island in stage.islands]
+    notes = (note for island in islands for note in _notes_of(island, query))
+    return tuple(dict.fromkeys(notes))
+
+
+def _states_of(stage: Stage) -> Iterator[QueryState]:
+    if isinstance(stage, GroupStage):
+        yield QueryState(kept=KeptBy.GROUPS, keys=shown_keys(stage), relations=_relations(stage.leaves))
+    elif isinstance(stage, RowsStage):
+        for island in stage.islands:
+            if island.components is not None or island.wholes:
+                relations = _relations([*island.leaves, *island.wholes])
+                yield QueryState(kept=KeptBy.ROWS, keys=shown_keys(island), relations=relations)
+
+
+def _notes_of(island: Island, query: StagedQuery) -> Iterator[str]:
+    if not island.leaves:
+        return
+    if island.components == []:
+        yield _ONE_KEY.format(relations=_listed(_relations([*island.leaves, *island.wholes])))
+    elif wholes := _inputs_of(island.wholes, query):
+        yield _MEETS_ALL.format(relations=_listed(_relations(island.leaves)), wholes=_listed(wholes))
+
+
+def _inputs_of(leaves: Sequence[StageLeaf], query: StagedQuery) -> tuple[str, ...]:
+    """The inputs of which leaves are made, also through earlier stages; none for what stands in the query itself."""
+    found: dict[str, None] = {}
+    waiting = list(reversed(leaves))
+    while waiting:
+        leaf = waiting.pop()
+        if leaf.kind == "input":
+            found[str(leaf.source)] = None
+        elif leaf.kind == "stage":
+            waiting += reversed(query.stages[int(leaf.source)].leaves)
+    return tuple(found)
+
+
+def _listed(relations: Sequence[str]) -> str:
+    return " and ".join(relations)
+
+
+def _relations(leaves: Sequence[StageLeaf]) -> tuple[str, ...]:
+    """What their rows are of, each once; those that stand in the query itself are not kept."""
+    names = (str(leaf.source) if leaf.kind == "input" else _EARLIER for leaf in leaves if leaf.kind != "constant")
+    return tuple(dict.fromkeys(names))

@@ -1,1 +1,0 @@
-"""Incremental SQL: the next slice of a derivative dataset from the next rows of its inputs."""

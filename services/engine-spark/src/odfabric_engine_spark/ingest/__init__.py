@@ -1,0 +1,1 @@
+"""Users' files and raw queries: read, preprocess, merge."""

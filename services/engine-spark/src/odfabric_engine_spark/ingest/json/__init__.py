@@ -1,0 +1,1 @@
+"""Reading JSON and GeoJSON."""

@@ -1,0 +1,1 @@
+"""Texts and Arrow values as values of slices."""

@@ -1,0 +1,40 @@
+"""Types of columns from the first rows of an input.
+
+Owns how texts and JSON values without a schema get types: Bool, Int64, Float64, Date, Timestamp, String. Invariant: no type is
+inferred that would change a value: digits with leading zeros stay text, integers beyond 64 bits too. Rows after the sample
+must fit, or the ingest fails and says so. All inferred columns are nullable. Source: specification facts, "Ingestion" 5.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from odfabric.formats.slices.slice_schema import TIMESTAMP_TYPE
+from odfabric_engine_spark.ingest.values.text_values import TextFormats
+
+_INTEGER = re.compile(r"[+-]?(?:0|[1-9][0-9]*)", re.ASCII)
+_FLOAT = re.compile(r"[+-]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
+INT64 = range(-(2**63), 2**63)
+
+
+def infer_text_type(texts: Iterable[str | None], formats: TextFormats) -> pa.DataType:
+    """The narrowest type that every text of a column has; String if they differ or there is none."""
+    kinds = {_kind(text, formats) for text in texts if text}
+    if kinds == {pa.int64(), pa.float64()}:
+        return pa.float64()
+    return kinds.pop() if len(kinds) == 1 else pa.string()
+
+
+def _kind(text: str, formats: TextFormats) -> pa.DataType:
+    if text.lower() in ("true", "false"):
+        return pa.bool_()
+    if _INTEGER.fullmatch(text):
+        return pa.int64() if len(text) < 20 and int(text) in INT64 else pa.string()
+    if _FLOAT.fullmatch(text):
+        return pa.float64()
+    if formats.date.days(text) is not None:
+        return pa.date32()
+    return TIMESTAMP_TYPE if formats.timestamp.millis(text) is not None else pa.string()

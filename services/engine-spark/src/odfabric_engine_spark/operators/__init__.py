@@ -1,0 +1,1 @@
+"""Incremental operators, one folder for each class."""

@@ -1,0 +1,1 @@
+"""Aggregates over groups whose accumulators are kept in state."""

@@ -1,0 +1,1 @@
+"""Accumulators: the statistics that are stored of each group."""

@@ -1,0 +1,151 @@
+"""A stage of groups: one aggregate on accumulators.
+
+Owns the way from changes of what is below to sums of groups, here or by tasks of Spark, and the one group of an aggregate without GROUP BY: it is there from
+the first transaction on, by a row of our own that no function counts. Invariant: as in `operators.aggregate.aggregate_run`, which does
+the work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from odfabric_engine_spark.operators.aggregate.aggregate_plan import AggregatePlan
+from odfabric_engine_spark.operators.aggregate.aggregate_run import AggregateRun, end_column_of
+from odfabric_engine_spark.operators.aggregate.group_sums import STEP, WEIGHT, Marks
+from odfabric_engine_spark.operators.aggregate.group_versions import GroupShape, GroupStates
+from odfabric_engine_spark.operators.aggregate.partitioned_sums import SumsByPart
+from odfabric_engine_spark.operators.aggregate.spark_tasks import GroupTasks
+from odfabric_engine_spark.operators.expiry.expired_rows import Bounds
+from odfabric_engine_spark.operators.expiry.state_expiry import StageForgets
+from odfabric_engine_spark.operators.keyed_recompute.recompute_run import Watermarks
+from odfabric_engine_spark.operators.row_wise.weighted_mapping import mapped, output_columns
+from odfabric_engine_spark.plan.aggregates.aggregate_calls import CallReader, calls_of, group_columns
+from odfabric_engine_spark.plan.group_keys import GroupColumn
+from odfabric_engine_spark.plan.partitioning.partition_keys import stage_schema
+from odfabric_engine_spark.plan.partitioning.stages import GroupStage
+from odfabric_engine_spark.plan.query_classes import AggregateQuery
+from odfabric_engine_spark.rows.change_records import Records
+from odfabric_engine_spark.rows.delta import Delta
+from odfabric_engine_spark.rows.input_scan import weights_of
+from odfabric_engine_spark.spark.calls.call import EngineCall
+from odfabric_engine_spark.spark.calls.memory_limit import TransactionSize
+from odfabric_engine_spark.spark.catalyst.plan_nodes import Catalyst
+from odfabric_engine_spark.spark.frames.local_rows import local_rows
+from odfabric_engine_spark.state.stored_runs import SealedState
+
+
+class GroupPlan:
+    """What a stage of groups needs to run, made once per query."""
+
+    def __init__(self, catalyst: Catalyst, stage: GroupStage) -> None:
+        reader = CallReader(catalyst, rows_alone=not stage.always)
+        calls = tuple(reader.read(call) for call in calls_of(stage.aggregate))
+        self.stage = stage
+        self.columns: tuple[GroupColumn, ...] = tuple(group_columns(stage.aggregate))
+        if stage.always:
+            self.columns = (GroupColumn("key0", pa.int32(), False, "", catalyst.parse_expression("0"), False),)
+        above = catalyst.logical.Project(catalyst.seq(output_columns(catalyst, stage.output)), stage.above)
+        query = AggregateQuery(
+            catalyst, stage.below, stage.aggregate, above, (), self.columns, calls, tuple(reader.inputs), None, None
+        )
+        self.aggregate = AggregatePlan.of(query)
+
+        window = None if stage.window is None else self.columns[stage.window]
+        self.shape: GroupShape = replace(self.aggregate.shape(self.columns, end_column_of(window)), always=stage.always)
+
+
+class GroupRun:
+    """Runs of one stage over the state of groups."""
+
+    def __init__(
+        self,
+        plan: GroupPlan,
+        states: GroupStates,
+        call: EngineCall,
+        *,
+        size: TransactionSize,
+        order_by: str | None,
+        output: pa.Schema | None,
+    ) -> None:
+        """`order_by` is the column by which records are sorted before their key, as relations between stages know it; None where
+        they go on to another stage, for which order means nothing. `output` has the columns of a last stage as the output holds them:
+        what is the same there has not changed.
+        """
+        self._plan = plan
+        self._call = call
+        self._size = size
+        self._run = AggregateRun(
+            plan.shape,
+            plan.aggregate.groups,
+            states,
+            output_schema=stage_schema(plan.stage.output) if output is None else output,
+            event_time=order_by,
+            call=call,
+        )
+
+    def states(self, name: str) -> dict[str, SealedState]:
+        """What the runs have left so far, the groups under `name`."""
+        return self._run.named_states(name)
+
+    def forget(self, rules: StageForgets, bounds: Bounds) -> None:
+        """Forgets groups that nothing can need again: rows that could change them are dropped from now on."""
+        if rules.groups_us is not None:
+            self._run.drop_closed(bounds.after_us - rules.groups_us)
+
+    def records(self, deltas: list[Delta], marks: Watermarks, *, first: bool) -> Records:
+        """What the result changes by, in order. Raises InvalidData, and what Spark raises on an expression."""
+        taken, own_row = Marks(marks.before_us, (marks.after_us,)), first and self._plan.stage.always
+        settings, mapping = self._call.settings, self._plan.aggregate.rows
+        by_spark = bool(settings.stages_by_spark or settings.spark_master)
+        below = mapped(mapping, deltas, self._call)
+        if mapping.copies > 1 and not by_spark:
+            # Windows that overlap make many rows of each, which are never in hand together.
+            sums = self._sums(taken, rows_max=mapping.copies * sum(map(len, deltas)))
+            return self._applied(sums, self._pieces(below, sums.at_once, own_row=own_row), taken)
+        rows = _marked(Delta.joined_within(below, self._size), own_row=own_row)
+        if by_spark and rows.num_rows > settings.stage_rows_max:
+            spread = local_rows(self._call.session, rows)
+            found = GroupTasks(self._run, self._call).applied(spread, taken, rows_max=rows.num_rows)
+            return Records.joined(list(found), self._run.output_schema)
+        return self._applied(self._sums(taken, rows_max=rows.num_rows), [rows], taken)
+
+    def _sums(self, taken: Marks, *, rows_max: int) -> SumsByPart:
+        return SumsByPart(self._plan.shape, taken, rows=rows_max, size=self._size, call=self._call)
+
+    def _applied(self, sums: SumsByPart, rows: Iterable[pa.Table], taken: Marks) -> Records:
+        try:
+            sums.add(rows)
+            return self._run.apply(sums, taken)
+        finally:
+            sums.close()
+
+    def _pieces(self, below: Iterable[Delta], at_once: int, *, own_row: bool) -> Iterator[pa.Table]:
+        """What is to be summed, `own_row` with the first. Raises LimitExceeded where pieces that are summed at once are too much."""
+        for number, piece in enumerate(below):
+            self._size.check(piece.rows.nbytes * (at_once + 1))
+            yield _marked(piece, own_row=own_row and number == 0)
+
+    def changes(self, deltas: list[Delta], marks: Watermarks, *, first: bool) -> Delta:
+        """The same as weighted rows."""
+        found = self.records(deltas, marks, first=first)
+        return Delta.of(found.rows.columns, weights_of(found.operations).astype(np.int64))
+
+
+def _marked(piece: Delta, *, own_row: bool) -> pa.Table:
+    """Rows with their weights, all of one step."""
+    rows, weights = piece.rows, piece.weights
+    if own_row:
+        rows = pa.concat_tables([rows, _own_row(rows.schema)])
+        weights = np.append(weights, 1)
+    rows = rows.append_column(WEIGHT, pa.array(weights))
+    return rows.append_column(STEP, pa.array(np.zeros(len(weights), dtype=np.int32)))
+
+
+def _own_row(schema: pa.Schema) -> pa.Table:
+    """The row that keeps the only group alive: its key, and nothing that a function would count."""
+    columns = [pa.array([0], field.type) if field.name == "key0" else pa.nulls(1, field.type) for field in schema]
+    return pa.Table.from_arrays(columns, schema=schema)

@@ -1,0 +1,240 @@
+"""A transaction of an aggregate: all its steps, in runs that fit into memory.
+
+Owns cutting steps into runs, reading their rows, dropping late ones, and choosing where the work is done: rows of a run are
+summed in memory, those of a run that is too large in pieces or by tasks of Spark. Invariant: how steps are cut changes neither records
+nor state. Not here: what a run does (`aggregate_run`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from odfabric.formats.slices.canonical_rows import one_array
+from odfabric.model.engine import TransformRequestInput
+from odfabric.model.operation import OperationType
+from odfabric_engine_spark.arrays.array_types import ALWAYS, Mask
+from odfabric_engine_spark.arrays.ordered_threads import ahead
+from odfabric_engine_spark.operators.aggregate.aggregate_plan import AggregatePlan
+from odfabric_engine_spark.operators.aggregate.aggregate_run import AggregateRun
+from odfabric_engine_spark.operators.aggregate.group_sums import STEP, WEIGHT, Marks, times
+from odfabric_engine_spark.operators.aggregate.partitioned_sums import SumsByPart
+from odfabric_engine_spark.operators.aggregate.spark_tasks import GroupTasks
+from odfabric_engine_spark.plan.input_tables import InputTable
+from odfabric_engine_spark.plan.query_classes import AggregateQuery
+from odfabric_engine_spark.rows.block_steps import Step, Timeline
+from odfabric_engine_spark.rows.change_records import Records
+from odfabric_engine_spark.rows.failing_rows import found_again
+from odfabric_engine_spark.rows.input_scan import LeafRows, weights_of
+from odfabric_engine_spark.rows.row_batches import in_pieces
+from odfabric_engine_spark.rows.slice_reader import read_slices
+from odfabric_engine_spark.spark.calls.call import EngineCall
+from odfabric_engine_spark.spark.calls.memory_limit import TransactionSize
+from odfabric_engine_spark.spark.catalyst.plan_nodes import Catalyst, analysed
+
+HIDDEN = (pa.field(WEIGHT, pa.int32(), nullable=False), pa.field(STEP, pa.int32(), nullable=False))
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Consecutive steps that are taken together, and the watermark before them."""
+
+    steps: tuple[Step, ...]
+    before_us: int | None
+
+    @property
+    def rows(self) -> int:
+        """Rows of all inputs."""
+        return sum(len(step.offsets) for step in self.steps)
+
+    @property
+    def marks(self) -> Marks:
+        """As a run takes them."""
+        return Marks(self.before_us, tuple(step.after_us for step in self.steps))
+
+
+@dataclass(slots=True)
+class _Piece:
+    """Rows that are aggregated together: those of each leaf, with the number of the step that brings them."""
+
+    by_leaf: list[list[tuple[int, pa.Table]]]
+    rows: int = 0
+    bytes: int = 0
+
+    def add(self, leaf: int, number: int, rows: pa.Table) -> None:
+        """More rows of a leaf."""
+        self.by_leaf[leaf].append((number, rows))
+        self.rows, self.bytes = self.rows + rows.num_rows, self.bytes + rows.nbytes
+
+
+class AggregateTransaction:
+    """The steps of one transaction over the state of the previous one."""
+
+    def __init__(
+        self,
+        query: AggregateQuery,
+        run: AggregateRun,
+        plan: AggregatePlan,
+        rows: LeafRows,
+        *,
+        tables: Mapping[str, InputTable],
+        inputs: Sequence[TransformRequestInput],
+        size: TransactionSize,
+        call: EngineCall,
+    ) -> None:
+        self.run = run
+        self.late_rows_dropped = 0
+        self._query = query
+        self._plan = plan
+        self._rows = rows
+        self._tables = tables
+        self._inputs = inputs
+        self._positions = {one.query_alias: position for position, one in enumerate(inputs)}
+        self._size = size
+        self._call = call
+
+    def records(self, line: Timeline) -> Generator[Records]:
+        """The records of all steps in order. Raises InvalidData, and what Spark raises on an expression."""
+        runs = list(self._runs(line))
+        done, total = 0, sum(run.rows for run in runs)
+        for run in runs:
+            self._call.progress("aggregate", done, total)
+            yield from self._applied(run)
+            done += run.rows
+            last = run.steps[-1].after_us if run.steps else None
+            if self._query.lateness_us is not None and last is not None:
+                self.run.drop_closed(last - self._query.lateness_us)
+
+    def _runs(self, line: Timeline) -> Iterator[_Run]:
+        """Without a window steps do not matter, and the transaction is one run."""
+        if self._query.window is None:
+            yield _Run(line.steps, line.before_us)
+            return
+        before_us = line.before_us
+        for steps in _portions(line.steps, self._call.settings.transform_rows_in_memory_max):
+            yield _Run(steps, before_us)
+            before_us = steps[-1].after_us
+
+    def _applied(self, run: _Run) -> Iterator[Records]:
+        settings = self._call.settings
+        large = run.rows > settings.transform_rows_in_memory_max
+        by_tasks = settings.aggregate_by_spark or bool(settings.spark_master)
+        # Tasks read slices by themselves, rows that are taken back included.
+        if large and by_tasks and not self._rows.consolidated:
+            with found_again(lambda: self._mapped(run)):
+                yield from GroupTasks(self.run, self._call).applied(self._frame(run), run.marks, rows_max=run.rows)
+            return
+        sums = SumsByPart(self.run.shape, run.marks, rows=run.rows, size=self._size, call=self._call)
+        try:
+            pieces = self._pieces(run, sums.at_once)
+            # Pieces are added up while the next one is read.
+            with closing(pieces), closing(ahead(pieces) if sums.at_once > 1 else pieces) as read:
+                sums.add(rows for piece in read for rows in self._rows_in_time(piece, run))
+            yield self.run.apply(sums, run.marks)
+        finally:
+            sums.close()
+
+    def _pieces(self, run: _Run, at_once: int) -> Generator[_Piece]:
+        """The rows of a run in pieces of which `at_once` fit into memory, one that is mapped and one that is read; at least one piece."""
+        settings = self._call.settings
+        small = run.rows <= settings.transform_rows_in_memory_max
+        rows_max = max(run.rows if small else settings.transform_rows_in_memory_max // (at_once + 2), 1)
+        bytes_max = max(settings.transform_piece_bytes // (at_once + 2), 1)
+        piece = _Piece([[] for _ in self._query.leaves])
+        for leaf, number, rows in self._step_rows(run, rows_max=rows_max, bytes_max=bytes_max):
+            if piece.rows and (piece.rows + rows.num_rows > rows_max or piece.bytes + rows.nbytes > bytes_max):
+                yield piece
+                piece = _Piece([[] for _ in self._query.leaves])
+            piece.add(leaf, number, rows)
+        yield piece
+
+    def _step_rows(self, run: _Run, *, rows_max: int, bytes_max: int) -> Iterator[tuple[int, int, pa.Table]]:
+        """A leaf, the number of a step within the run, and some of the rows that it brings; all of them, one after the other."""
+        for number, step in enumerate(run.steps):
+            for leaf, each in enumerate(self._query.leaves):
+                if self._positions[each.alias] == step.input:
+                    self._call.check()
+                    for rows in self._rows.pieces(leaf, rows_max=rows_max, bytes_max=bytes_max, offsets=step.offsets):
+                        yield leaf, number, rows
+
+    def _mapped(self, run: _Run) -> None:
+        """The rows below the aggregate, for what they may raise."""
+        for piece in self._pieces(run, 1):
+            for _ in self._rows_in_time(piece, run):
+                pass
+
+    def _rows_in_time(self, piece: _Piece, run: _Run) -> Iterator[pa.Table]:
+        """Rows below the aggregate, but for those that come too late."""
+        leaves = [self._rows_of(leaf, taken) for leaf, taken in enumerate(piece.by_leaf)]
+        for rows in in_pieces(leaves, self._plan.rows.table, self._call, rows_max=piece.rows):
+            yield rows if self._query.lateness_us is None else rows.filter(pa.array(~self._late(rows, run)))
+
+    def _rows_of(self, leaf: int, taken: Sequence[tuple[int, pa.Table]]) -> pa.Table:
+        """Rows of one leaf with their weights and steps."""
+        alias = self._query.leaves[leaf].alias
+        table = self._rows.together(leaf, [rows for _, rows in taken])
+        numbers = np.array([number for number, _ in taken], dtype=np.int32)
+        steps = np.repeat(numbers, [rows.num_rows for _, rows in taken])
+        operations = one_array(table.column(self._tables[alias].vocabulary.operation_type)).to_numpy()
+        weighted = table.append_column(HIDDEN[0], pa.array(weights_of(operations)))
+        return weighted.append_column(HIDDEN[1], pa.array(steps))
+
+    def _late(self, rows: pa.Table, run: _Run) -> Mask:
+        """Rows of windows that closed longer ago than the lateness, by what their own input had announced before."""
+        lateness_us = self._query.lateness_us or 0
+        bounds = [ALWAYS if step.own_before_us is None else step.own_before_us - lateness_us for step in run.steps]
+        steps = one_array(rows.column(STEP)).to_numpy()
+        late: Mask = times(one_array(rows.column(self.run.shape.end_column))) <= np.array(bounds, dtype=np.int64)[steps]
+        self.late_rows_dropped += int(late.sum())
+        return late
+
+    def _frame(self, run: _Run) -> DataFrame:
+        """Rows below the aggregate as Spark reads them, but for those that come too late."""
+        rows = self._plan.rows.frame([self._slices_of(leaf, run) for leaf in range(len(self._query.leaves))])
+        return rows if self._query.lateness_us is None else self._without_late(rows, run)
+
+    def _slices_of(self, leaf: int, run: _Run) -> DataFrame:
+        """Rows of one leaf as Spark reads them. A timed run of this size is a single step, so the step is 0."""
+        alias = self._query.leaves[leaf].alias
+        table, one = self._tables[alias], self._inputs[self._positions[alias]]
+        ranges = [step.offsets for step in run.steps if step.input == self._positions[alias] and len(step.offsets)]
+        begin, end = min((r.begin for r in ranges), default=0), max((r.end for r in ranges), default=0)
+        slices = [piece for piece in one.slices if piece.offsets.begin < end and piece.offsets.end > begin]
+        offset, operation = F.col(_quoted(table.vocabulary.offset)), F.col(_quoted(table.vocabulary.operation_type))
+        added = operation.isin(int(OperationType.APPEND), int(OperationType.CORRECT_TO))
+        frame = read_slices(self._call, slices, table.arrow).filter((offset >= begin) & (offset < end))
+        weighted = frame.withColumns({WEIGHT: F.when(added, 1).otherwise(-1), STEP: F.lit(0)})
+        return Catalyst(self._query.catalyst.session).data_frame(analysed(weighted))
+
+    def _without_late(self, rows: DataFrame, run: _Run) -> DataFrame:
+        (step,) = run.steps
+        if step.own_before_us is None or self._query.lateness_us is None:
+            return rows
+        bound = F.timestamp_micros(F.lit(step.own_before_us - self._query.lateness_us))
+        late = F.col(_quoted(self.run.shape.end_column or "")) <= bound
+        self.late_rows_dropped += rows.filter(late).count()
+        return rows.filter(~late)
+
+
+def _portions(steps: Iterable[Step], rows_max: int) -> Iterator[tuple[Step, ...]]:
+    """Consecutive steps of at most so many rows together, or a single one."""
+    waiting: list[Step] = []
+    rows = 0
+    for step in steps:
+        if waiting and rows + len(step.offsets) > rows_max:
+            yield tuple(waiting)
+            waiting, rows = [], 0
+        waiting.append(step)
+        rows += len(step.offsets)
+    if waiting:
+        yield tuple(waiting)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

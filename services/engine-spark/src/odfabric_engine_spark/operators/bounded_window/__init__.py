@@ -1,0 +1,1 @@
+"""Window functions over bounded ROWS and RANGE frames."""

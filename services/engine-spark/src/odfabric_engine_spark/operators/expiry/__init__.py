@@ -1,0 +1,1 @@
+"""Late data and state expiry: what is too late, what is final, what leaves the state."""

@@ -1,0 +1,1 @@
+"""Interval joins: rows meet within a span of event times."""

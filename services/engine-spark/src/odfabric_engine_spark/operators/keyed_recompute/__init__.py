@@ -1,0 +1,1 @@
+"""Recomputes a query over the touched keys, before and after a transaction."""

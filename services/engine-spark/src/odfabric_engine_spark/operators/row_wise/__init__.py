@@ -1,0 +1,1 @@
+"""Row-wise queries: project, filter, explode, union all."""

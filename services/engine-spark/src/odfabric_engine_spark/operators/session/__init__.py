@@ -1,0 +1,1 @@
+"""Session windows: gaps, and sessions that are open at a watermark."""

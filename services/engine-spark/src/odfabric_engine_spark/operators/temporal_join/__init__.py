@@ -1,0 +1,1 @@
+"""Temporal (as-of) joins: each row meets the last version before it."""

@@ -1,0 +1,1 @@
+"""Top-N: reads only the first rows of each key."""

@@ -1,0 +1,1 @@
+"""Reads of the stored and new rows of the keys that a transaction touches."""

@@ -1,0 +1,1 @@
+"""From an analysed plan to a normal plan, one file a rewrite."""

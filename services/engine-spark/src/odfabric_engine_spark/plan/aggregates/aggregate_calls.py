@@ -1,0 +1,200 @@
+"""Aggregate functions of a query, as it states them.
+
+Owns reading `sum(x) FILTER (WHERE ..)` and its like from the analysed plan: function, input, result type. Invariant: what is
+read here has exact accumulators (`aggregate_functions`); everything else is refused with a reason. Source: rulings on first
+aggregates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from odfabric.errors import InvalidQuery
+from odfabric_engine_spark.arrays.percentile_ranks import Rank
+from odfabric_engine_spark.plan.aggregates.percentile_calls import PERCENTILES, has_ranks, ranks_of
+from odfabric_engine_spark.plan.arrow_types import arrow_type
+from odfabric_engine_spark.plan.group_keys import GroupColumn, can_be_key
+from odfabric_engine_spark.plan.time.tumbling_and_hopping_windows import is_window_column
+from odfabric_engine_spark.spark.catalyst.plan_nodes import (
+    Catalyst,
+    Expression,
+    Plan,
+    children,
+    items,
+    simple_name,
+    walk_expression,
+)
+from odfabric_engine_spark.sql.refusal import (
+    Refused,
+    name_of,
+    refusal,
+    text_of,
+)
+
+_INTEGERS = frozenset({"byte", "short", "integer", "long"})
+_FLOATS = frozenset({"float", "double"})
+_ORDERED = _INTEGERS | _FLOATS | {"boolean", "string", "binary", "date", "timestamp", "timestamp_ntz"}
+
+
+class Function(Enum):
+    """Aggregate functions with exact accumulators."""
+
+    COUNT = "count"
+    COUNT_DISTINCT = "count distinct"
+    SUM = "sum"
+    AVG = "avg"
+    MIN = "min"
+    MAX = "max"
+    PERCENTILE = "percentile"
+
+
+_FUNCTIONS = {
+    "Count": Function.COUNT,
+    "CountIf": Function.COUNT,
+    "Sum": Function.SUM,
+    "Average": Function.AVG,
+    "Min": Function.MIN,
+    "Max": Function.MAX,
+    "BoolAnd": Function.MIN,
+    "BoolOr": Function.MAX,
+    "Median": Function.PERCENTILE,
+    "Percentile": Function.PERCENTILE,
+    "PercentileCont": Function.PERCENTILE,
+    "PercentileDisc": Function.PERCENTILE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateCall:
+    """One use of a function. `input` is its position among the query's inputs, None for a count of rows.
+
+    `lenient`: an overflow gives null (try_sum) instead of failing. `result` is Spark's name of the result type. `ranks` are those of percentiles,
+    which are `listed` where a list of them is asked for.
+    """
+
+    function: Function
+    input: int | None
+    result: str
+    lenient: bool
+    text: str
+    ranks: tuple[Rank, ...] = ()
+    listed: bool = False
+
+
+class CallReader:
+    """Reads calls and gathers their inputs; equal inputs are kept once.
+
+    `rows_alone`: a count of rows has no input. Otherwise it counts a constant, so that a row without inputs is not counted.
+    """
+
+    def __init__(self, catalyst: Catalyst, *, rows_alone: bool = True) -> None:
+        self._catalyst = catalyst
+        self._rows_alone = rows_alone
+        self.inputs: list[Expression] = []
+
+    def read(self, expression: Expression) -> AggregateCall:
+        """The call that an AggregateExpression makes. Raises Refused."""
+        function = expression.aggregateFunction()
+        problem = _problem(expression, simple_name(function))
+        if problem is not None:
+            raise Refused([problem])
+        kind = _FUNCTIONS[simple_name(function)]
+        if kind is Function.COUNT and expression.isDistinct():
+            kind = Function.COUNT_DISTINCT
+        return AggregateCall(
+            function=kind,
+            input=self._input(expression, function),
+            result=str(expression.dataType().json()).strip('"'),
+            lenient=str(function.prettyName()).startswith("try_"),
+            text=text_of(expression),
+            ranks=ranks_of(function) if kind is Function.PERCENTILE else (),
+            listed=str(expression.dataType().typeName()) == "array",
+        )
+
+    def _input(self, expression: Expression, function: Expression) -> int | None:
+        """Rows that do not count have the input null: that is what a filter means for all of our functions."""
+        make = self._catalyst.expressions
+        arguments = children(function)
+        conditions = [expression.filter().get()] if expression.filter().isDefined() else []
+        if simple_name(function) == "CountIf":
+            conditions, arguments = [*conditions, *arguments], []
+        elif simple_name(function) == "Count" and expression.isDistinct():
+            if len(arguments) > 1:
+                conditions += [make.IsNotNull(argument) for argument in arguments if argument.nullable()]
+                arguments = [self._catalyst.struct(arguments)]
+        elif simple_name(function) == "Count":
+            conditions += [make.IsNotNull(argument) for argument in arguments if argument.nullable()]
+            arguments = []
+        elif simple_name(function) in PERCENTILES:
+            arguments = arguments[:1]
+        if not conditions and not arguments and self._rows_alone:
+            return None
+        value = arguments[0] if arguments else self._catalyst.literal_true()
+        if conditions:
+            condition = conditions[0]
+            for further in conditions[1:]:
+                condition = make.And(condition, further)
+            value = make.If(condition, value, self._catalyst.null_literal(value.dataType()))
+        return self._position(value)
+
+    def _position(self, value: Expression) -> int:
+        for position, known in enumerate(self.inputs):
+            if known.semanticEquals(value):
+                return position
+        self.inputs.append(value)
+        return len(self.inputs) - 1
+
+
+def _problem(expression: Expression, name: str) -> InvalidQuery | None:
+    text = text_of(expression)
+    if name not in _FUNCTIONS:
+        return refusal(
+            "aggregate",
+            f"{text} cannot run incrementally yet",
+            at=expression,
+            hint="count, sum, avg, min, max, bool_and, bool_or can",
+        )
+    if name == "Count" and expression.isDistinct() and _can_be_told_apart(children(expression.aggregateFunction())):
+        return None
+    if expression.isDistinct() and name not in ("Min", "Max"):
+        return refusal(
+            "distinct-aggregate",
+            f"{text}: DISTINCT within an aggregate cannot run incrementally yet",
+            at=expression,
+            hint="make a dataset of the distinct rows and aggregate that",
+        )
+    return _type_problem(name, children(expression.aggregateFunction()), text, expression)
+
+
+def _can_be_told_apart(values: Sequence[Expression]) -> bool:
+    """Whether equal values have equal bytes; several are one struct, in which zeros of both signs are two."""
+    several = len(values) > 1
+    return all(can_be_key(each) and not (several and str(each.dataType().typeName()) in _FLOATS) for each in values)
+
+
+def _type_problem(name: str, arguments: Sequence[Expression], text: str, at: Expression) -> InvalidQuery | None:
+    if name in ("Count", "CountIf", "BoolAnd", "BoolOr"):
+        return None
+    type_name = str(arguments[0].dataType().typeName())
+    if name in PERCENTILES and type_name in _INTEGERS | _FLOATS and has_ranks(at.aggregateFunction()):
+        return None
+    known = _INTEGERS | _FLOATS if name in ("Sum", "Average") else _ORDERED
+    if name not in PERCENTILES and (type_name in known or type_name.startswith("decimal")):
+        return None
+    return refusal("aggregate-type", f"{text} of type {type_name} cannot run incrementally yet", at=at, hint="cast it")
+
+
+def calls_of(aggregate: Plan) -> Iterator[Expression]:
+    """The uses of aggregate functions in an aggregate, from left to right."""
+    for named in items(aggregate.aggregateExpressions()):
+        yield from (part for part in walk_expression(named) if simple_name(part) == "AggregateExpression")
+
+
+def group_columns(aggregate: Plan) -> Iterator[GroupColumn]:
+    """The grouping expressions of an aggregate as columns of its groups."""
+    for index, expression in enumerate(items(aggregate.groupingExpressions())):
+        is_window, nullable = is_window_column(expression), bool(expression.nullable())
+        label = "" if expression.foldable() else name_of(expression)
+        yield GroupColumn(f"key{index}", arrow_type(expression), is_window, label, expression, nullable)

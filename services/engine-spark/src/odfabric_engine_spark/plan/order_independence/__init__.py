@@ -1,0 +1,1 @@
+"""Rewrites after which no result depends on the order of rows."""

@@ -1,0 +1,1 @@
+"""Rewrites of subqueries to joins."""

@@ -1,0 +1,1 @@
+"""The engine process: server, sandbox, cluster processes and their commands."""

@@ -1,1 +1,0 @@
-"""Users' read-only queries."""

@@ -1,0 +1,1 @@
+"""Changelog rows: read from slices, mapped, and written to slices."""

@@ -1,0 +1,1 @@
+"""gRPC: messages in, messages out, and the calls that run at once."""

@@ -1,0 +1,1 @@
+"""The contract `engine.Engine`, for coordinators of the reference implementation."""

@@ -1,0 +1,1 @@
+"""Catalyst, Spark's query planner: parsing, reading and rebuilding plans."""

@@ -1,0 +1,1 @@
+"""Executors on a standalone cluster, and the tasks that run there."""

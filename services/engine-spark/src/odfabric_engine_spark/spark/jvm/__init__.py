@@ -1,0 +1,1 @@
+"""The JVM under Spark: its process, its class archive and its class names."""
