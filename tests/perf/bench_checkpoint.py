@@ -33,7 +33,7 @@ from odfabric_engine_spark.state.checkpoint import (
 )
 from odfabric_engine_spark.state.row_state import RowState
 from odfabric_engine_spark.state.run import CLOSES, HASH, WEIGHT
-from odfabric_engine_spark.state.stored_runs import SealedState, StateWork
+from odfabric_engine_spark.state.stored_runs import StateToStore, StateWork
 
 ROWS = pa.schema(
     [
@@ -89,7 +89,7 @@ class Folder:
         name = f"h{len(self.files) - 1}"
         return read_checkpoint(self.files[name], name=name, own_hash=name, bases=self.files)
 
-    def save(self, state: SealedState, after: StoredCheckpoint | None) -> None:
+    def save(self, state: StateToStore, after: StoredCheckpoint | None) -> None:
         """The next one."""
         name = f"h{len(self.files)}"
         written = Checkpoint(fingerprint="f", inputs=(), watermark=None, states={"state": state})

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from odfabric_engine_spark.operators.touched_keys.before_and_after import BoundPlan
-from odfabric_engine_spark.operators.touched_keys.scan_keys import LeafKeys
+from odfabric_engine_spark.operators.touched_keys.scan_keys import ScanKeys
 from odfabric_engine_spark.spark.calls.call import EngineCall
 from odfabric_engine_spark.spark.calls.exchange_folder import ExchangeFolder
 from odfabric_engine_spark.spark.session import SparkProcess, request_session, start_spark
@@ -68,18 +68,18 @@ def lab(engine_call: EngineCall, tmp_path: Path, interpreted: None) -> Lab:
 @pytest.fixture
 def colliding(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keys have two hashes together."""
-    evaluate = LeafKeys.evaluate
+    evaluate = ScanKeys.evaluate
 
-    def colliding(self: LeafKeys, rows: pa.Table) -> Any:
+    def colliding(self: ScanKeys, rows: pa.Table) -> Any:
         hashes, closes = evaluate(self, rows)
         return hashes % np.uint64(2), closes
 
-    monkeypatch.setattr(LeafKeys, "evaluate", colliding)
+    monkeypatch.setattr(ScanKeys, "evaluate", colliding)
 
 
 @pytest.fixture
 def bound(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
-    """How many rows of its leaves each job of a stage was handed."""
+    """How many rows of its scans each job of a stage was handed."""
     found: list[tuple[int, ...]] = []
     plain = BoundPlan.changes
 

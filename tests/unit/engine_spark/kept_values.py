@@ -14,9 +14,7 @@ from hypothesis import strategies as st
 from odfabric.formats.slices.canonical_rows import row_bytes
 from odfabric_engine_spark.operators.aggregate.accumulators.count_and_sum import Multiset, Values
 from odfabric_engine_spark.operators.aggregate.value_state import ValueState
-from odfabric_engine_spark.state import checkpoint as checkpoints
-from odfabric_engine_spark.state import compaction_tiers as tiers
-from odfabric_engine_spark.state import run_file
+from odfabric_engine_spark.state import checkpoint, compaction_tiers, run_file
 from odfabric_engine_spark.state.checkpoint import Checkpoint, StoredCheckpoint, read_checkpoint, write_checkpoint
 from odfabric_engine_spark.state.row_state import RowState
 from odfabric_engine_spark.state.stored_runs import StateWork
@@ -27,10 +25,10 @@ GROUPS = 4
 
 def with_small_tiers(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a few values make many runs, batches, merges and deltas."""
-    monkeypatch.setattr(tiers, "FIRST_TIER_ROWS", 4)
-    monkeypatch.setattr(tiers, "FAN_OUT", 3)
+    monkeypatch.setattr(compaction_tiers, "FIRST_TIER_ROWS", 4)
+    monkeypatch.setattr(compaction_tiers, "FAN_OUT", 3)
     monkeypatch.setattr(run_file, "BATCH_ROWS", 5)
-    monkeypatch.setattr(checkpoints, "SMALL_BYTES", 0)
+    monkeypatch.setattr(checkpoint, "SMALL_BYTES", 0)
 
 
 class Kept:

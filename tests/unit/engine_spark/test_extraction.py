@@ -22,7 +22,7 @@ from odfabric_engine_spark.operators.keyed_recompute.spark_tasks import (
     DifferenceTask,
     ExtractionTask,
     Share,
-    TouchedLeaf,
+    TouchedScan,
     shares_of,
 )
 from odfabric_engine_spark.operators.touched_keys.extraction import TAG, first_rows, old_and_new_rows
@@ -56,7 +56,7 @@ def counted(rows: pa.Table) -> Counter[tuple[Any, ...]]:
 
 def prepared(
     folder: Path, before: list[list[Any]], new: list[Any], *, alone: bool, narrow: bool = False
-) -> tuple[RowState, pa.Table, TouchedLeaf]:
+) -> tuple[RowState, pa.Table, TouchedScan]:
     work = StateWork(scratch=folder, piece_rows=3, added_bytes_max=1 << 20, check=lambda: None)
     state = RowState(SCHEMA, timed=False, work=work)
     for rows in before:
@@ -68,7 +68,7 @@ def prepared(
     path.write_bytes(keys.tobytes())
     never = folder / "never"
     never.write_bytes(np.array([NEVER]).tobytes())
-    touched = TouchedLeaf(
+    touched = TouchedScan(
         schema=SCHEMA,
         kept_schema=SCHEMA,
         timed=False,
@@ -82,7 +82,7 @@ def prepared(
     return state, added.slice(0, len(added)), touched
 
 
-def task_of(touched: TouchedLeaf, folder: Path, *, rows: int, bytes_max: int = 1 << 20) -> ExtractionTask:
+def task_of(touched: TouchedScan, folder: Path, *, rows: int, bytes_max: int = 1 << 20) -> ExtractionTask:
     shares = shares_of((touched,), rows_each=rows, at_least=2)
     return ExtractionTask((touched,), shares, folder, rows, 1 << 20, bytes_max)
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from odfabric.formats.slices.canonical_rows import row_bytes
 from odfabric_engine_spark.arrays.array_types import Longs
 from odfabric_engine_spark.operators.aggregate.accumulators.count_and_sum import Multiset, Values, merge_values
-from odfabric_engine_spark.operators.aggregate.accumulators.min_and_max import Extremes, ExtremeSlot
+from odfabric_engine_spark.operators.aggregate.accumulators.min_and_max import Extremes, ExtremeStatistic
 from odfabric_engine_spark.operators.aggregate.value_state import ValueState
 from odfabric_engine_spark.state.row_state import RowState
 from odfabric_engine_spark.state.stored_runs import StateWork
@@ -28,13 +28,13 @@ Change = list[tuple[int, int, int]]
 
 
 class Groups:
-    """Groups that pass through what is stored of them, and forget all else between changes."""
+    """Groups that pass through what is stored of them, and remove all else between changes."""
 
     def __init__(self, folder: Path, *, least: bool, greatest: bool) -> None:
-        self.slot = ExtremeSlot(Multiset("values0", 0, pa.int32(), least=least, greatest=greatest))
+        self.statistic = ExtremeStatistic(Multiset("values0", 0, pa.int32(), least=least, greatest=greatest))
         work = StateWork(scratch=folder, piece_rows=7, added_bytes_max=1 << 20, check=lambda: None)
         self.values = ValueState(
-            self.slot.multiset, RowState(ValueState.schema(self.slot.multiset), timed=False, work=work)
+            self.statistic.multiset, RowState(ValueState.schema(self.statistic.multiset), timed=False, work=work)
         )
         self.stored: dict[int, list[pa.Array]] = {}
 
@@ -57,7 +57,7 @@ class Groups:
         self.values.look_up(work, KEYS, owners, change)
         found = []
         for each in changes:
-            work.add_at(np.arange(GROUPS), self.slot.in_hand(each))
+            work.add_at(np.arange(GROUPS), self.statistic.in_hand(each))
             found.append(_ends(work))
         zero = work.is_zero()
         self.stored = {at: work.take(np.array([at])).arrays() for at in range(GROUPS) if not zero[at]}
@@ -66,9 +66,9 @@ class Groups:
         return found
 
     def _known(self) -> Extremes:
-        work = self.slot.zeros(GROUPS)
+        work = self.statistic.zeros(GROUPS)
         for at, arrays in self.stored.items():
-            work.add_at(np.array([at]), self.slot.load(arrays, 1))
+            work.add_at(np.array([at]), self.statistic.load(arrays, 1))
         return work
 
 
@@ -110,7 +110,7 @@ steps = st.lists(st.lists(weighted, max_size=6), min_size=1, max_size=3)
 
 @settings(max_examples=examples(300), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(runs=st.lists(steps, max_size=8), ends=ENDS)
-def test_extremes_are_right_whatever_is_owed(
+def test_extremes_are_right_with_unmatched_retractions(
     tmp_path_factory: pytest.TempPathFactory, runs: list[list[Change]], ends: tuple[bool, bool]
 ) -> None:
     groups = Groups(tmp_path_factory.mktemp("groups"), least=ends[0], greatest=ends[1])
@@ -119,7 +119,7 @@ def test_extremes_are_right_whatever_is_owed(
         for found, step in zip(groups.apply(run), run, strict=True):
             for group, value, count in step:
                 model[group, value] += count
-            assert found == _expected(model, groups.slot.multiset.ends)
+            assert found == _expected(model, groups.statistic.multiset.ends)
 
 
 def test_values_are_looked_up_only_when_an_extreme_is_withdrawn(
@@ -141,7 +141,7 @@ def test_values_are_looked_up_only_when_an_extreme_is_withdrawn(
     assert looked_up == [[KEYS[0].as_py()]]
 
 
-def test_what_is_owed_beyond_an_extreme_is_looked_up_until_it_has_come(tmp_path: Path) -> None:
+def test_an_unmatched_retraction_beyond_an_extreme_is_looked_up_until_its_insert(tmp_path: Path) -> None:
     groups = Groups(tmp_path, least=False, greatest=True)
     assert groups.apply([[(0, 5, 1)]])[-1][0] == (None, 5)
     assert groups.apply([[(0, 9, -1)]])[-1][0] == (None, 5)

@@ -15,9 +15,7 @@ from odfabric.formats.slices.canonical_rows import row_bytes
 from odfabric_engine_spark.operators.aggregate.accumulators.aggregate_functions import Accumulators
 from odfabric_engine_spark.operators.aggregate.group_state import GroupState, stored_groups
 from odfabric_engine_spark.plan.aggregates.aggregate_calls import AggregateCall, Function
-from odfabric_engine_spark.state import checkpoint as checkpoints
-from odfabric_engine_spark.state import compaction_tiers as tiers
-from odfabric_engine_spark.state import latest_rows, run_file
+from odfabric_engine_spark.state import checkpoint, compaction_tiers, latest_rows, run_file
 from odfabric_engine_spark.state.checkpoint import Checkpoint, StoredCheckpoint, read_checkpoint, write_checkpoint
 from odfabric_engine_spark.state.stored_runs import StateWork
 
@@ -34,10 +32,10 @@ Group = tuple[int, int]
 @pytest.fixture(autouse=True)
 def _small_tiers(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a few groups make many runs, batches, merges and deltas."""
-    monkeypatch.setattr(tiers, "FIRST_TIER_ROWS", 4)
-    monkeypatch.setattr(tiers, "FAN_OUT", 3)
+    monkeypatch.setattr(compaction_tiers, "FIRST_TIER_ROWS", 4)
+    monkeypatch.setattr(compaction_tiers, "FAN_OUT", 3)
     monkeypatch.setattr(run_file, "BATCH_ROWS", 5)
-    monkeypatch.setattr(checkpoints, "SMALL_BYTES", 0)
+    monkeypatch.setattr(checkpoint, "SMALL_BYTES", 0)
 
 
 class Kept:
@@ -74,7 +72,7 @@ def key_bytes(keys: Sequence[int]) -> pa.Array:
     return row_bytes(list(key_columns(keys).values()))
 
 
-def slots(groups: Sequence[tuple[int, Group]]) -> list[pa.Array]:
+def statistics(groups: Sequence[tuple[int, Group]]) -> list[pa.Array]:
     return [pa.array([group[place] for _, group in groups], pa.int64()) for place in (0, 1)]
 
 
@@ -82,7 +80,7 @@ def replaced(state: GroupState, groups: dict[int, Group]) -> GroupState:
     keys = list(groups)
     if not keys:
         return state
-    values = ACCUMULATORS.load(slots(list(groups.items())), len(keys))
+    values = ACCUMULATORS.load(statistics(list(groups.items())), len(keys))
     known = state.find(key_bytes(keys)) >= 0
     return state.with_run(state.as_run(key_bytes(keys), key_columns(keys), values, known=known))
 
@@ -168,7 +166,7 @@ def test_bytes_do_not_depend_on_how_groups_were_replaced(
     assert bytes_after(changes) == bytes_after([together]) == bytes_after(changes, added_bytes_max=1)
 
 
-def test_what_is_gone_is_forgotten_when_all_runs_are_one(tmp_path: Path) -> None:
+def test_what_is_gone_is_removed_when_all_runs_are_one(tmp_path: Path) -> None:
     kept = Kept(tmp_path, timed=False)
     kept.state = replaced(kept.state, {1: (1, 1), 2: (1, 1)})
     kept.save()
@@ -176,7 +174,7 @@ def test_what_is_gone_is_forgotten_when_all_runs_are_one(tmp_path: Path) -> None
     kept.save()
     assert kept.stored is not None
     kept.state = replaced(kept.state, {3: (1, 1)})
-    (whole,) = kept.state.sealed(whole=True)
+    (whole,) = kept.state.to_store(whole=True)
     assert isinstance(whole, run_file.WrittenRun)
     assert whole.rows == 2
     assert latest_rows.KEY in kept.state.stored_schema.names

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from odfabric.errors import Determinate
-from odfabric_engine_spark.spark.jvm import jvm_process as jvm
+from odfabric_engine_spark.spark.jvm import jvm_process
 from odfabric_engine_spark.spark.jvm.class_archive import ArchiveLock, ClassArchive
 from odfabric_engine_spark.spark.jvm.jvm_process import Java, find_java, java_command, same_everywhere
 
@@ -44,7 +44,7 @@ def test_the_packaged_java_is_used_whatever_the_system_has(tmp_path: Path) -> No
 def test_without_one_the_system_java_is_used_if_spark_is_tested_on_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, used: bool
 ) -> None:
-    monkeypatch.setattr(jvm, "find_spec", lambda package: None)
+    monkeypatch.setattr(jvm_process, "find_spec", lambda package: None)
     system = runtime(tmp_path / "system", version, with_release=False)
     if used:
         assert find_java({"PATH": str(system / "bin")}).home == system

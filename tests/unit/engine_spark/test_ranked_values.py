@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from odfabric_engine_spark.arrays.percentile_ranks import Rank
-from odfabric_engine_spark.operators.aggregate import percentile_values as ranked_values
+from odfabric_engine_spark.operators.aggregate import percentile_values
 from odfabric_engine_spark.operators.aggregate.accumulators.count_and_sum import Values
-from odfabric_engine_spark.operators.aggregate.accumulators.percentile import Ranked, RankedSlot
+from odfabric_engine_spark.operators.aggregate.accumulators.percentile import PercentileStatistic, Ranked
 from odfabric_engine_spark.operators.aggregate.percentile_values import look_up
 from odfabric_engine_spark.state.key_ranks import KeyRanks, Window
 from tests.support.turns import examples
@@ -41,7 +41,7 @@ ranks = st.builds(Rank, st.sampled_from((0.0, 0.1, 0.3, 0.5, 0.95, 1.0)), st.boo
 @pytest.fixture(autouse=True)
 def _small_tiers(monkeypatch: pytest.MonkeyPatch) -> None:
     with_small_tiers(monkeypatch)
-    monkeypatch.setattr(ranked_values, "WHOLE_ROWS_MAX", 0)
+    monkeypatch.setattr(percentile_values, "WHOLE_ROWS_MAX", 0)
 
 
 def expected(rank: Rank, model: Model) -> list[float | None]:
@@ -68,12 +68,12 @@ def told(ranked: Ranked, rank: Rank) -> list[float | None]:
     return [float(value) if is_there else None for value, is_there in zip(found, there, strict=True)]
 
 
-def loaded(slot: RankedSlot, model: Model) -> Ranked:
+def loaded(statistic: PercentileStatistic, model: Model) -> Ranked:
     counts, owing = np.zeros(GROUPS, dtype=np.int64), np.zeros(GROUPS, dtype=bool)
     for (group, _), count in model.items():
         counts[group] += max(count, 0)
         owing[group] |= count < 0
-    return slot.load([pa.array(counts), pa.array(owing)], GROUPS)
+    return statistic.load([pa.array(counts), pa.array(owing)], GROUPS)
 
 
 @settings(max_examples=examples(300), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -105,11 +105,11 @@ def test_a_little_changes_of_much(tmp_path_factory: pytest.TempPathFactory, chan
 def check(folder: Path, steps: Steps, last: Changes, asked: list[Rank], collide: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         kept, model = after(steps, collide, patch, folder)
-        slot = RankedSlot.of(0, pa.int32(), tuple(asked))
-        ranked = slot.zeros(GROUPS)
-        ranked.add_at(np.arange(GROUPS), loaded(slot, model))
-        changes = [slot.in_hand(values_of(counted(each))) for each in last]
-        together = slot.zeros(GROUPS * len(last))
+        statistic = PercentileStatistic.of(0, pa.int32(), tuple(asked))
+        ranked = statistic.zeros(GROUPS)
+        ranked.add_at(np.arange(GROUPS), loaded(statistic, model))
+        changes = [statistic.in_hand(values_of(counted(each))) for each in last]
+        together = statistic.zeros(GROUPS * len(last))
         together.add_all([(np.arange(GROUPS) + GROUPS * at, each) for at, each in enumerate(changes)])
         groups = np.tile(np.arange(GROUPS), len(last))
         look_up(kept.state, ranked, keys_of(range(GROUPS)), groups, together.values)
@@ -119,14 +119,14 @@ def check(folder: Path, steps: Steps, last: Changes, asked: list[Rank], collide:
             model.update(counted(each))
             assert [told(ranked, rank) for rank in asked] == [expected(rank, model) for rank in asked]
             assert told(ranked.take(np.array([2, 0])), asked[0]) == [expected(asked[0], model)[at] for at in (2, 0)]
-        after_all = loaded(slot, model)
+        after_all = loaded(statistic, model)
         assert [each.to_pylist() for each in ranked.arrays()] == [each.to_pylist() for each in after_all.arrays()]
         left = {group for (group, _), count in model.items() if count}
         assert ranked.is_zero().tolist() == [group not in left for group in range(GROUPS)]
 
 
 def test_few_values_are_read_of_a_group_that_has_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept, slot = Kept(tmp_path), RankedSlot.of(0, pa.int32(), (Rank(0.5, discrete=False, falling=False),))
+    kept, statistic = Kept(tmp_path), PercentileStatistic.of(0, pa.int32(), (Rank(0.5, discrete=False, falling=False),))
     model = Model({(0, value): 1 for value in range(2_000)})
     kept.add(keys_of([0]), values_of(model))
     kept.save()
@@ -139,8 +139,8 @@ def test_few_values_are_read_of_a_group_that_has_many(tmp_path: Path, monkeypatc
         return found
 
     monkeypatch.setattr(KeyRanks, "window", window)
-    ranked = loaded(slot, model)
+    ranked = loaded(statistic, model)
     change = Values(1, np.array([0]), pa.array([5_000], pa.int32()), np.array([1]))
     look_up(kept.state, ranked, keys_of(range(GROUPS)), np.array([0]), change)
-    assert told(ranked, slot.ranks[0])[0] == 999.5
+    assert told(ranked, statistic.ranks[0])[0] == 999.5
     assert sum(windows) < 12

@@ -14,8 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from odfabric.formats.slices.canonical_rows import row_bytes
-from odfabric_engine_spark.state import compaction_tiers as tiers
-from odfabric_engine_spark.state import run_file
+from odfabric_engine_spark.state import compaction_tiers, run_file
 from odfabric_engine_spark.state.compaction_tiers import FAN_OUT, merges, tier_of
 from odfabric_engine_spark.state.net_rows import pieces
 from odfabric_engine_spark.state.row_state import RowState, StateWork
@@ -51,7 +50,7 @@ rows = st.tuples(
 @pytest.fixture(autouse=True)
 def _small_tiers(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a few rows make many runs, batches and merges."""
-    monkeypatch.setattr(tiers, "FIRST_TIER_ROWS", 4)
+    monkeypatch.setattr(compaction_tiers, "FIRST_TIER_ROWS", 4)
     monkeypatch.setattr(run_file, "BATCH_ROWS", 5)
     monkeypatch.setattr(run_file, "BATCH_BYTES", 200)
 
@@ -185,14 +184,14 @@ def test_a_state_is_its_net_rows(
         elif what == "prepare":
             state.prepare()
         elif what == "seal":
-            runs = stored(state.sealed(whole=argument), state.stored_schema, number)
+            runs = stored(state.to_store(whole=argument), state.stored_schema, number)
             assert not (argument and len(runs) > 1)
             state = RowState(ROWS, timed=timed, work=limits, runs=runs, dropped_to_us=state.dropped_to_us)
     pieces = list(state.everything(3))
     assert [row for piece in pieces for row in net(piece)] == model.net(set(range(8)))
     assert state.rows >= sum(map(len, pieces))
     if timed:
-        _check_closings(state, model, dropped_to)
+        _check_close_times(state, model, dropped_to)
 
 
 def grow(state: RowState, added: pa.Table) -> None:
@@ -204,7 +203,7 @@ def grow(state: RowState, added: pa.Table) -> None:
     state.add_grown(grown)
 
 
-def _check_closings(state: RowState, model: Model, dropped_to: int | None) -> None:
+def _check_close_times(state: RowState, model: Model, dropped_to: int | None) -> None:
     """Every row that closes is found in its time; what is found beside it was there once, and is not dropped."""
     for above, to in ((None, 70), (20, 40), (33, 33), (None, 9)):
         found = state.closing(above, to).to_pylist()
@@ -237,7 +236,7 @@ def test_bytes_do_not_depend_on_how_rows_were_added(
 
     def sealed(state: RowState) -> list[bytes]:
         return [
-            content(run, part) for run in state.sealed(whole=False) for part in PARTS if isinstance(run, WrittenRun)
+            content(run, part) for run in state.to_store(whole=False) for part in PARTS if isinstance(run, WrittenRun)
         ]
 
     shuffled = list(taken)
@@ -257,13 +256,13 @@ def test_a_run_grows_by_what_follows_only(tmp_path: Path) -> None:
         grown.add(state.as_run(table([(3, 1, None, 2, 1, 1)], timed=False)))
 
 
-def test_owed_rows_stay_and_cancel_a_later_arrival(tmp_path: Path) -> None:
+def test_unmatched_retractions_stay_and_cancel_a_later_insert(tmp_path: Path) -> None:
     state = RowState(ROWS, timed=False, work=work(tmp_path))
     state.add_run(state.as_run(table([(1, -1, None, 1, 1, 1)], timed=False)))
     assert state.of_keys(pa.array([1], pa.uint64())).column(WEIGHT).to_pylist() == [-1]
     state.add_run(state.as_run(table([(1, 1, None, 1, 1, 1)], timed=False)))
     assert state.of_keys(pa.array([1], pa.uint64())).num_rows == 0
-    assert state.sealed(whole=False) == []
+    assert state.to_store(whole=False) == []
 
 
 def test_closed_runs_are_given_up_whole_and_half_closed_ones_are_rewritten(tmp_path: Path) -> None:
@@ -271,10 +270,10 @@ def test_closed_runs_are_given_up_whole_and_half_closed_ones_are_rewritten(tmp_p
     runs: list[Run] = []
     for number, times in enumerate(([10, 11], [12, 50], [60, 61])):
         state.add_run(state.as_run(table([(number + 1, 1, closes, 0, 0, 0) for closes in times], timed=True)))
-        runs = stored(state.sealed(whole=False), state.stored_schema, number)
+        runs = stored(state.to_store(whole=False), state.stored_schema, number)
         state = RowState(ROWS, timed=True, work=work(tmp_path), runs=runs)
     state.drop_closed(20)
-    kept = state.sealed(whole=False)
+    kept = state.to_store(whole=False)
     assert [type(run) for run in kept] == [WrittenRun, Run]
     assert kept[0].rows == 1
     assert kept[1] is runs[2]
@@ -319,7 +318,7 @@ def test_a_look_up_touches_what_it_asks_for(tmp_path: Path) -> None:
     state = RowState(schema, timed=False, work=work(tmp_path))
     hashes = np.arange(500, dtype=np.uint64)
     state.add_run(state.as_run(pa.table([hashes, np.ones(500, dtype=np.int64), np.arange(500)], schema=state.schema)))
-    (run,) = stored(state.sealed(whole=False), state.stored_schema, 0)
+    (run,) = stored(state.to_store(whole=False), state.stored_schema, 0)
     run.batches = opened = Opened(run.batches)
     found = RowState(schema, timed=False, work=work(tmp_path), runs=[run]).of_keys(pa.array([7, 499, 7], pa.uint64()))
     assert found.column("v").to_pylist() == [7, 499]

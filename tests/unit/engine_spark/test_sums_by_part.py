@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from odfabric_engine_spark.arrays.byte_hash import byte_hashes
 from odfabric_engine_spark.operators.aggregate.accumulators.aggregate_functions import Accumulators
-from odfabric_engine_spark.operators.aggregate.accumulators.count_and_sum import CountSlot, SumSlot
+from odfabric_engine_spark.operators.aggregate.accumulators.count_and_sum import CountStatistic, SumStatistic
 from odfabric_engine_spark.operators.aggregate.group_sums import STEP, WEIGHT, GroupedRows, Marks, PartialSums
 from odfabric_engine_spark.operators.aggregate.group_versions import GroupShape
 from odfabric_engine_spark.operators.aggregate.partitioned_sums import SumsByPart
@@ -26,7 +26,7 @@ COLUMNS = [
     KeyColumn("d", pa.float64(), False, "d"),
     KeyColumn("end", pa.timestamp("us", "UTC"), False, "end"),
 ]
-ACCUMULATORS = Accumulators((CountSlot("rows", None), SumSlot("sum0", 0, 0)), (), (pa.int64(),))
+ACCUMULATORS = Accumulators((CountStatistic("rows", None), SumStatistic("sum0", 0, 0)), (), (pa.int64(),))
 SHAPE = GroupShape(tuple(COLUMNS), ACCUMULATORS, "end", ())
 MARKS = Marks(None, (10, 20))
 

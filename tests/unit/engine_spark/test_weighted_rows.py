@@ -16,12 +16,12 @@ from odfabric_engine_spark.arrays.exact_sums import FLOAT_UNIT_BITS
 from odfabric_engine_spark.arrays.weighted_rows import WeightedRows
 from odfabric_engine_spark.operators.aggregate.accumulators.count_and_sum import (
     Counts,
-    CountSlot,
+    CountStatistic,
     FloatSums,
-    FloatSumSlot,
+    FloatSumStatistic,
     Multiset,
     Sums,
-    SumSlot,
+    SumStatistic,
     Values,
 )
 from tests.support.turns import examples
@@ -48,7 +48,7 @@ def groups_of(values: st.SearchStrategy[Any]) -> st.SearchStrategy[list[list[tup
 @example(groups=[[((1 << 62) - 1, 3), (1, -3)], [(5, 1 << 40), (None, 7)]])
 def test_integers(groups: list[list[tuple[int | None, int]]]) -> None:
     rows = weighted(groups, pa.int64())
-    sums, counts = SumSlot("s", 0, 0).of_rows(rows), CountSlot("c", 0).of_rows(rows)
+    sums, counts = SumStatistic("s", 0, 0).of_rows(rows), CountStatistic("c", 0).of_rows(rows)
     assert isinstance(sums, Sums)
     assert isinstance(counts, Counts)
     assert list(sums.units) == [sum((value or 0) * weight for value, weight in group) for group in groups]
@@ -58,7 +58,7 @@ def test_integers(groups: list[list[tuple[int | None, int]]]) -> None:
 @settings(max_examples=examples(100), deadline=None)
 @given(groups=groups_of(st.decimals(-(10**20), 10**20, places=2, allow_nan=False)))
 def test_decimals(groups: list[list[tuple[Decimal | None, int]]]) -> None:
-    sums = SumSlot("s", 0, 2).of_rows(weighted(groups, pa.decimal128(38, 2)))
+    sums = SumStatistic("s", 0, 2).of_rows(weighted(groups, pa.decimal128(38, 2)))
     assert isinstance(sums, Sums)
     assert list(sums.units) == [
         sum(int(Fraction(value or 0) * 100) * weight for value, weight in group) for group in groups
@@ -77,7 +77,7 @@ near = st.sampled_from((0.0, -0.0, 0.1, -0.1, 1.0, math.nextafter(1.0, 0.0), -7.
     )
 )
 def test_many_floats_of_few_exponents(groups: list[list[tuple[float, int]]]) -> None:
-    sums = FloatSumSlot("f", 0).of_rows(weighted(groups, pa.float64()))
+    sums = FloatSumStatistic("f", 0).of_rows(weighted(groups, pa.float64()))
     assert isinstance(sums, FloatSums)
     exact = [sum(Fraction(value) * weight for value, weight in group) for group in groups]
     assert list(sums.units) == [total * (1 << FLOAT_UNIT_BITS) for total in exact]
@@ -88,7 +88,7 @@ def test_many_floats_of_few_exponents(groups: list[list[tuple[float, int]]]) -> 
 @example(groups=[[(0.1, 1025)]])
 @example(groups=[[(-0.1, 1 << 40), (0.3, -1025)], [(math.nan, 2), (math.inf, -3)]])
 def test_floats(groups: list[list[tuple[float | None, int]]]) -> None:
-    sums = FloatSumSlot("f", 0).of_rows(weighted(groups, pa.float64()))
+    sums = FloatSumStatistic("f", 0).of_rows(weighted(groups, pa.float64()))
     assert isinstance(sums, FloatSums)
 
     def units(group: list[tuple[float | None, int]]) -> Fraction:

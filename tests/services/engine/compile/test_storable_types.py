@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from odfabric_engine_spark.operators.keyed_recompute import recompute_plan as rows_plan
+from odfabric_engine_spark.operators.keyed_recompute import recompute_plan
 from tests.services.engine.laws.law_check import Lab, net_rows, own_lab, well_formed
 from tests.services.engine.transforming import A, Derivative, Input, R, input_schema
 
@@ -43,8 +43,8 @@ ROWS = {u: (dt.date(1970, 1, 1) + dt.timedelta(days=days), u) for u, days in [(1
 @pytest.mark.parametrize("form", FORMS)
 def test_texts_are_those_of_the_types(lab: Lab, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
     # All rows of a key are bound, as of keys that are looked at whole.
-    monkeypatch.setattr(rows_plan, "running_of", lambda *_: None)
-    monkeypatch.setattr(rows_plan, "nearby_of", lambda *_: None)
+    monkeypatch.setattr(recompute_plan, "cumulative_windows_of", lambda *_: None)
+    monkeypatch.setattr(recompute_plan, "bounded_frames_of", lambda *_: None)
     own = own_lab(lab)
     schema = input_schema(pa.field("k", pa.int32()), pa.field("y", pa.date32()), pa.field("u", pa.int32()))
     one = Input(own.folder, "a", schema)

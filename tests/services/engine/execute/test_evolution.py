@@ -174,7 +174,7 @@ OWING = [
 
 
 @pytest.mark.parametrize(("before", "after"), OWING)
-def test_what_is_owed_cancels_what_comes_after_a_migration_too(
+def test_unmatched_retractions_cancel_inserts_after_a_migration_too(
     engine_call: EngineCall, source: Input, before: str, after: str
 ) -> None:
     source.add([(R, 5 * HOUR, "owed", 9, 1.0), (R, 5 * HOUR, "owed", 1, 1.0)])

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from odfabric_engine_spark.operators.aggregate.group_state import GroupState
-from odfabric_engine_spark.operators.keyed_recompute import recompute_run as rows_run
+from odfabric_engine_spark.operators.keyed_recompute import recompute_run
 from odfabric_engine_spark.state.row_state import RowState
 from odfabric_engine_spark.state.run import Run
 
@@ -36,7 +36,7 @@ class RowCounter:
         self._local = threading.local()
         for owner, name in _MERGING:
             patch.setattr(owner, name, self._uncounted(getattr(owner, name)))
-        tagged, take, cut = rows_run.tagged, Run.take, Run.slice
+        tagged, take, cut = recompute_run.tagged, Run.take, Run.slice
 
         def tagging(catalyst: Any, bound: Any) -> Any:
             self._bound += len(bound)
@@ -50,7 +50,7 @@ class RowCounter:
             self._add(end - begin)
             return cut(run, begin, end, *names)
 
-        patch.setattr(rows_run, "tagged", tagging)
+        patch.setattr(recompute_run, "tagged", tagging)
         patch.setattr(Run, "take", taking)
         patch.setattr(Run, "slice", cutting)
 

@@ -12,19 +12,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from odfabric_engine_spark.compile import key_inference as inference
+from odfabric_engine_spark.compile import key_inference
 from odfabric_engine_spark.compile.key_inference import Inference
-from odfabric_engine_spark.execute import staged_transaction as transaction
+from odfabric_engine_spark.execute import staged_transaction
 from odfabric_engine_spark.execute.staged_transaction import StagedTransaction
 from odfabric_engine_spark.operators.keyed_recompute.recompute_run import RowsRun
-from odfabric_engine_spark.operators.touched_keys import before_and_after as binding
-from odfabric_engine_spark.operators.touched_keys import scan_keys as leaf_keys
+from odfabric_engine_spark.operators.touched_keys import before_and_after, scan_keys
 from odfabric_engine_spark.plan.join_keys import RIGHT_KEPT, equal_pairs
-from odfabric_engine_spark.plan.joins import outer_interval_join as waiting_joins
-from odfabric_engine_spark.plan.order_independence import order_independent_aggregates as float_aggregates
-from odfabric_engine_spark.plan.order_independence import ordered_folds as folds
-from odfabric_engine_spark.plan.order_independence import window_functions
-from odfabric_engine_spark.plan.subqueries.null_aware_anti_join import Memberships
+from odfabric_engine_spark.plan.joins import outer_interval_join
+from odfabric_engine_spark.plan.order_independence import order_independent_aggregates, ordered_folds, window_functions
+from odfabric_engine_spark.plan.subqueries.null_aware_anti_join import NullAwareJoins
 from odfabric_engine_spark.state.row_state import RowState
 from tests.services.engine.laws.general_check import Tally, check_general
 from tests.services.engine.laws.grammar.general_cases import GeneralCase
@@ -40,7 +37,7 @@ Break = Callable[[pytest.MonkeyPatch], None]
 
 
 def _null_supplying_side_as_key(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(inference, "RIGHT_KEPT", RIGHT_KEPT | {"LeftOuter"})
+    patch.setattr(key_inference, "RIGHT_KEPT", RIGHT_KEPT | {"LeftOuter"})
 
 
 def _expressions_of_full_joins_as_key(patch: pytest.MonkeyPatch) -> None:
@@ -57,7 +54,7 @@ def _expressions_of_full_joins_as_key(patch: pytest.MonkeyPatch) -> None:
 
 
 def _null_keys_are_dropped(patch: pytest.MonkeyPatch) -> None:
-    plain = leaf_keys.key_hashes
+    plain = scan_keys.key_hashes
     fresh = itertools.count(1)
 
     def key_hashes(columns: Sequence[pa.Array], rows: int) -> np.ndarray:
@@ -67,15 +64,15 @@ def _null_keys_are_dropped(patch: pytest.MonkeyPatch) -> None:
                 hashes[position] = next(fresh)
         return hashes
 
-    patch.setattr(leaf_keys, "key_hashes", key_hashes)
+    patch.setattr(scan_keys, "key_hashes", key_hashes)
 
 
 def _sessions_as_key(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(inference, "is_session_window", lambda _: False)
+    patch.setattr(key_inference, "is_session_window", lambda _: False)
 
 
 def _not_in_by_key(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Memberships, "_is_two_valued", lambda *_: True)
+    patch.setattr(NullAwareJoins, "_is_two_valued", lambda *_: True)
 
 
 def _nothing_was_before_the_first(patch: pytest.MonkeyPatch) -> None:
@@ -92,16 +89,16 @@ def _ties_stay(patch: pytest.MonkeyPatch) -> None:
 
 
 def _ties_of_groups_stay(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(float_aggregates, "without_ties", lambda _, function: function)
+    patch.setattr(order_independent_aggregates, "without_ties", lambda _, function: function)
 
 
 def _moments_take_rows_as_they_come(patch: pytest.MonkeyPatch) -> None:
-    plain = folds._text
-    patch.setattr(folds, "_text", lambda *args, **more: plain(*args, **more).replace("sort_array(", "("))
+    plain = ordered_folds._text
+    patch.setattr(ordered_folds, "_text", lambda *args, **more: plain(*args, **more).replace("sort_array(", "("))
 
 
 def _nothing_waits(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(binding, "at_watermark", lambda _, plan, __: plan.child())
+    patch.setattr(before_and_after, "at_watermark", lambda _, plan, __: plan.child())
 
 
 def _closing_touches_nothing(patch: pytest.MonkeyPatch) -> None:
@@ -109,19 +106,19 @@ def _closing_touches_nothing(patch: pytest.MonkeyPatch) -> None:
 
 
 def _nobody_waits_for_a_partner(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(waiting_joins, "_WAITING_SIDES", {})
+    patch.setattr(outer_interval_join, "_WAITING_SIDES", {})
 
 
-def _state_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+def _state_is_expired(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(RowState, "add_run", lambda *_: None)
 
 
 def _withdrawals_count_as_rows(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(transaction, "weights_of", lambda operations: np.ones(len(operations), dtype=np.int32))
+    patch.setattr(staged_transaction, "weights_of", lambda operations: np.ones(len(operations), dtype=np.int32))
 
 
-def _every_leaf_is_linear(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(inference, "_mark_linear", lambda *_: None)
+def _every_scan_is_linear(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(key_inference, "_mark_linear", lambda *_: None)
 
 
 def _only_new_rows_are_touched_by_wholes(patch: pytest.MonkeyPatch) -> None:
@@ -129,11 +126,13 @@ def _only_new_rows_are_touched_by_wholes(patch: pytest.MonkeyPatch) -> None:
 
 
 def _what_is_made_of_keys_ties_rows_too(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(inference, "_is_matched", lambda *_: True)
+    patch.setattr(key_inference, "_is_matched", lambda *_: True)
 
 
 def _nulls_never_meet(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(inference, "equal_pairs", lambda join: [replace(each, of_nulls=False) for each in equal_pairs(join)])
+    patch.setattr(
+        key_inference, "equal_pairs", lambda join: [replace(each, of_nulls=False) for each in equal_pairs(join)]
+    )
 
 
 BREAKS: list[tuple[Break, int, tuple[str, ...]]] = [
@@ -149,9 +148,9 @@ BREAKS: list[tuple[Break, int, tuple[str, ...]]] = [
     (_nothing_waits, 0, ("sessions", "tumbling, distinct")),
     (_closing_touches_nothing, 0, ("sessions", "hopping", "temporal")),
     (_nobody_waits_for_a_partner, 0, ("interval", "nothing within an hour")),
-    (_state_is_forgotten, 0, ("inner", "top 2")),
+    (_state_is_expired, 0, ("inner", "top 2")),
     (_withdrawals_count_as_rows, 0, ("inner", "neighbours")),
-    (_every_leaf_is_linear, 7, ("left", "anti", "not exists")),
+    (_every_scan_is_linear, 7, ("left", "anti", "not exists")),
     (_only_new_rows_are_touched_by_wholes, 2, ("not equal", "scalar, uncorrelated")),
     (
         _what_is_made_of_keys_ties_rows_too,

@@ -23,10 +23,8 @@ from time import monotonic
 
 import pytest
 
-from odfabric_engine_spark.operators.aggregate import percentile_values as ranked_values
-from odfabric_engine_spark.operators.touched_keys import hash_joins as hashed_joins
-from odfabric_engine_spark.operators.touched_keys import old_rows
-from odfabric_engine_spark.operators.touched_keys import partial_read as excerpt
+from odfabric_engine_spark.operators.aggregate import percentile_values
+from odfabric_engine_spark.operators.touched_keys import hash_joins, old_rows, partial_read
 from odfabric_engine_spark.sql import gate
 from tests.services.engine.laws.general_check import Tally, check_general, run_again
 from tests.services.engine.laws.grammar.general_cases import GeneralCase, sizes_of
@@ -108,9 +106,9 @@ def _problems(names: Sequence[str], lab: Lab, tally: Tally) -> Iterator[str]:
         with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(AT_ONCE) as pool:
             patch.setitem(gate.GATE_CONF, "spark.sql.shuffle.partitions", str(chance.randint(1, 3)))
             patch.setitem(gate.GATE_CONF, PLANNED, "1m")
-            patch.setattr(hashed_joins, "_ROWS_MIN", chance.choice((0, hashed_joins._ROWS_MIN)))
-            patch.setattr(excerpt, "LEFT_OUT_MIN", chance.choice((0, excerpt.LEFT_OUT_MIN)))
-            patch.setattr(ranked_values, "WHOLE_ROWS_MAX", chance.choice((0, ranked_values.WHOLE_ROWS_MAX)))
+            patch.setattr(hash_joins, "_ROWS_MIN", chance.choice((0, hash_joins._ROWS_MIN)))
+            patch.setattr(partial_read, "LEFT_OUT_MIN", chance.choice((0, partial_read.LEFT_OUT_MIN)))
+            patch.setattr(percentile_values, "WHOLE_ROWS_MAX", chance.choice((0, percentile_values.WHOLE_ROWS_MAX)))
             patch.setattr(old_rows, "_LEFT_OUT_EACH", 0)
             found_by_query = pool.map(lambda name: _check_histories(name, lab, tally), names[begin : begin + BATCH])
             done = [one for each in found_by_query for one in each]

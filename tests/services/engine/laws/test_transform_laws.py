@@ -20,14 +20,13 @@ from hypothesis import strategies as st
 
 from odfabric.model.instant import Instant
 from odfabric_engine_spark.operators.aggregate import aggregate_transaction, group_sums, group_versions
-from odfabric_engine_spark.operators.aggregate.accumulators import count_and_sum as slots
+from odfabric_engine_spark.operators.aggregate.accumulators import count_and_sum
 from odfabric_engine_spark.operators.aggregate.accumulators.aggregate_functions import GroupValues
 from odfabric_engine_spark.operators.aggregate.group_state import GroupState
 from odfabric_engine_spark.operators.aggregate.group_versions import GroupVersions
 from odfabric_engine_spark.operators.aggregate.partitioned_sums import SumsByPart
-from odfabric_engine_spark.operators.row_wise import record_transaction as linear_transaction
-from odfabric_engine_spark.rows import block_steps as steps
-from odfabric_engine_spark.rows import change_records as changes
+from odfabric_engine_spark.operators.row_wise import record_transaction
+from odfabric_engine_spark.rows import block_steps, change_records
 from odfabric_engine_spark.sql import gate
 from tests.services.engine.laws.grammar.transform_cases import make_case
 from tests.services.engine.laws.law_check import Lab, LawBroken, check, own_lab
@@ -75,8 +74,8 @@ def _withdrawals_count_as_rows(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(aggregate_transaction, "weights_of", lambda operations: np.ones(len(operations), dtype=np.int32))
 
 
-def _pairs_are_not_mended(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(linear_transaction, "records", linear_transaction.literal_records)
+def _pairs_are_not_repaired(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(record_transaction, "records", record_transaction.literal_records)
 
 
 def _windows_close_late(patch: pytest.MonkeyPatch) -> None:
@@ -103,7 +102,7 @@ def _null_is_a_value_like_another(patch: pytest.MonkeyPatch) -> None:
     )
 
 
-def _what_was_shown_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+def _what_was_shown_is_expired(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(GroupVersions, "_final_before", lambda *_: np.zeros(0, dtype=np.int64))
 
 
@@ -115,17 +114,17 @@ def _the_fastest_input_decides(patch: pytest.MonkeyPatch) -> None:
     def greatest(marks: list[Instant | None]) -> Instant | None:
         return max((mark for mark in marks if mark is not None), default=None)
 
-    patch.setattr(steps, "least", greatest)
+    patch.setattr(block_steps, "least", greatest)
 
 
 def _unchanged_rows_are_said_again(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(changes, "_differ", lambda rows, one, other: np.ones(len(one), dtype=bool))
-    patch.setattr(changes, "_returned", lambda *_: False)
+    patch.setattr(change_records, "_differ", lambda rows, one, other: np.ones(len(one), dtype=bool))
+    patch.setattr(change_records, "_returned", lambda *_: False)
 
 
 def _extremes_are_never_withdrawn(patch: pytest.MonkeyPatch) -> None:
-    merge = slots.merge_values
-    patch.setattr(slots, "merge_values", lambda groups, values, counts: merge(groups, values, abs(counts)))
+    merge = count_and_sum.merge_values
+    patch.setattr(count_and_sum, "merge_values", lambda groups, values, counts: merge(groups, values, abs(counts)))
 
 
 def _late_rows_are_lost(patch: pytest.MonkeyPatch) -> None:
@@ -142,11 +141,11 @@ def _late_rows_are_lost(patch: pytest.MonkeyPatch) -> None:
 
 BREAKS: dict[Break, int] = {
     _withdrawals_count_as_rows: 1,
-    _pairs_are_not_mended: 0,
+    _pairs_are_not_repaired: 0,
     _windows_close_late: 22,
     _empty_groups_stay: 1,
     _null_is_a_value_like_another: 9,
-    _what_was_shown_is_forgotten: 1,
+    _what_was_shown_is_expired: 1,
     _state_is_not_kept: 1,
     _the_fastest_input_decides: 23,
     _unchanged_rows_are_said_again: 1,
@@ -159,7 +158,7 @@ BREAKS: dict[Break, int] = {
 @pytest.mark.parametrize("broken", BREAKS, ids=lambda broken: broken.__name__.strip("_"))
 def test_a_broken_engine_is_noticed(broken: Break, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     broken(monkeypatch)
-    kinds = ("linear",) if broken is _pairs_are_not_mended else ("keyed", "timed")
+    kinds = ("linear",) if broken is _pairs_are_not_repaired else ("keyed", "timed")
     numbers = sorted(range(CASES_TO_CATCH_MAX), key=lambda number: number != BREAKS[broken])
     assert any(_breaks_a_law(number, kinds, lab) for number in numbers)
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from odfabric_engine_spark.arrays.array_types import Hashes
-from odfabric_engine_spark.operators.keyed_recompute import recompute_plan as rows_plan
-from odfabric_engine_spark.operators.touched_keys import partial_read as excerpt
+from odfabric_engine_spark.operators.keyed_recompute import recompute_plan
+from odfabric_engine_spark.operators.touched_keys import partial_read
 from odfabric_engine_spark.operators.touched_keys.partial_read import ChosenRows, StoredOrder
 from odfabric_engine_spark.rows.delta import Delta
 from odfabric_engine_spark.spark.calls.call import EngineCall
@@ -23,8 +23,8 @@ from tests.services.engine.laws.law_check import net_rows
 from tests.services.engine.transforming import A, Derivative, Input, R
 
 
-class ExcerptWatch:
-    """What becomes of excerpts of one class, which choose rows however few they leave out.
+class PartialReadWatch:
+    """What becomes of partial reads of one class, which choose rows however few they leave out.
 
     `found` says for each stage whether it has one, `by_few` for each time that rows were chosen whether there was a key of which not all
     were, `doubtful` whether there was one of which all were.
@@ -37,8 +37,8 @@ class ExcerptWatch:
         self.found: list[bool] = []
         self.by_few: list[bool] = []
         self.doubtful: list[bool] = []
-        monkeypatch.setattr(excerpt, "LEFT_OUT_MIN", 0)
-        make: Callable[..., Any] = getattr(rows_plan, maker)
+        monkeypatch.setattr(partial_read, "LEFT_OUT_MIN", 0)
+        make: Callable[..., Any] = getattr(recompute_plan, maker)
         choose: Callable[..., ChosenRows] = kind.chosen  # type: ignore[attr-defined]
 
         def making(*given: Any) -> Any:
@@ -52,14 +52,14 @@ class ExcerptWatch:
             self.doubtful.append(len(chosen.doubtful) > 0)
             return chosen
 
-        monkeypatch.setattr(rows_plan, maker, making)
+        monkeypatch.setattr(recompute_plan, maker, making)
         monkeypatch.setattr(kind, "chosen", choosing)
 
     @contextmanager
     def by_all_rows(self) -> Iterator[None]:
-        """Plans that are made within have no excerpt."""
+        """Plans that are made within have no partial read."""
         with self._monkeypatch.context() as patched:
-            patched.setattr(rows_plan, self._maker, lambda *_: None)
+            patched.setattr(recompute_plan, self._maker, lambda *_: None)
             yield
 
     def held(self, query: str, source: Input, call: EngineCall, history: Iterable[object]) -> list[tuple[Any, ...]]:

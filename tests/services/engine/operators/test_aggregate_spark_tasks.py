@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from odfabric.errors import Determinate, InvalidData
-from odfabric_engine_spark.operators.aggregate import spark_tasks as group_tasks
+from odfabric_engine_spark.operators.aggregate import spark_tasks
 from odfabric_engine_spark.operators.aggregate.spark_tasks import GroupTasks
 from tests.services.engine.laws.grammar.transform_cases import make_case
 from tests.services.engine.laws.law_check import Lab, exact, inputs_of, own_lab
@@ -198,7 +198,7 @@ def test_a_machine_that_fails_is_told_without_its_paths(lab: Lab, monkeypatch: p
 
 def test_parts_are_bounded(lab: Lab, monkeypatch: pytest.MonkeyPatch, runs: list[int]) -> None:
     """More groups than parts: a task takes its part piece by piece, and the same rows come."""
-    monkeypatch.setattr(group_tasks, "_PARTS_MAX", 1)
+    monkeypatch.setattr(spark_tasks, "_PARTS_MAX", 1)
     one = Input(lab.folder, "a", SCHEMA).add([(A, 0, f"k{number}", number) for number in range(30)])
     query = "select max(event_time) event_time, k, sum(v) s from a group by k"
     found = Derivative(query, [one], lab.call, settings={**THERE, "groups_max": 2}).pull()

@@ -10,8 +10,7 @@ import pytest
 
 from odfabric.model.metadata import TemporalTable
 from odfabric_engine_spark.operators.temporal_join.as_of_state import AskedVersions
-from odfabric_engine_spark.operators.touched_keys import old_rows
-from odfabric_engine_spark.operators.touched_keys import partial_read as excerpt
+from odfabric_engine_spark.operators.touched_keys import old_rows, partial_read
 from odfabric_engine_spark.spark.calls.call import EngineCall
 from odfabric_engine_spark.spark.calls.plan_cache import KeptPlans
 from odfabric_engine_spark.state.row_state import RowState
@@ -77,7 +76,7 @@ def _pulled_alike(
             change(one, rows, chance)
         found = []
         for derived, least in ((few, -(1 << 40)), (all_rows, 1 << 40)):
-            monkeypatch.setattr(excerpt, "LEFT_OUT_MIN", least)
+            monkeypatch.setattr(partial_read, "LEFT_OUT_MIN", least)
             monkeypatch.setattr(old_rows, "_LEFT_OUT_EACH", max(least, 0))
             found.append(derived.pull())
         assert list(map(exact, found[0].records)) == list(map(exact, found[1].records))
@@ -108,7 +107,7 @@ def test_keys_that_share_a_hash_are_looked_up_whole(
 def test_of_many_versions_rows_bind_those_that_they_take(
     inputs: list[Input], bound: list[tuple[int, ...]], engine_call: EngineCall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(excerpt, "LEFT_OUT_MIN", 10)
+    monkeypatch.setattr(partial_read, "LEFT_OUT_MIN", 10)
     a, b = inputs
     b.add([(A, HOUR + 10 * at, KEY, at, "v") for at in range(MANY)], watermark=10 * HOUR)
     a.add([(A, HOUR + 1000, KEY, 1, "x")], watermark=10 * HOUR)

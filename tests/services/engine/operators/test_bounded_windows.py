@@ -12,12 +12,12 @@ import pyarrow as pa
 import pytest
 
 from odfabric.errors import InvalidData
-from odfabric_engine_spark.operators.bounded_window.bounded_frame_read import Nearby
+from odfabric_engine_spark.operators.bounded_window.bounded_frame_read import BoundedFrameRead
 from odfabric_engine_spark.spark.calls.call import EngineCall
 from odfabric_engine_spark.spark.calls.plan_cache import KeptPlans
 from odfabric_engine_spark.state.row_state import RowState
 from tests.services.engine.laws.law_check import net_rows
-from tests.services.engine.operators.partial_read_watch import ExcerptWatch, history
+from tests.services.engine.operators.partial_read_watch import PartialReadWatch, history
 from tests.services.engine.transforming import HOUR, A, Derivative, Input, R, input_schema
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("interpreted")]
@@ -121,12 +121,12 @@ SIZES = ((300, 0), (1, 1), (2, 1), (0, 3), (3, 2), (12, 12))
 
 
 @pytest.fixture
-def watch(monkeypatch: pytest.MonkeyPatch) -> ExcerptWatch:
-    return ExcerptWatch(monkeypatch, "nearby_of", Nearby)
+def watch(monkeypatch: pytest.MonkeyPatch) -> PartialReadWatch:
+    return PartialReadWatch(monkeypatch, "nearby_of", BoundedFrameRead)
 
 
 @pytest.mark.parametrize("name", NEAR)
-def test_near_rows_give_what_all_rows_give(name: str, engine_call: EngineCall, watch: ExcerptWatch) -> None:
+def test_bounded_frames_give_what_all_rows_give(name: str, engine_call: EngineCall, watch: PartialReadWatch) -> None:
     source = Input(engine_call.exchange.root, "a", SCHEMA)
     watch.held(NEAR[name], source, engine_call, history(source, Random(name), _row, SIZES))
     assert any(watch.found)
@@ -134,7 +134,7 @@ def test_near_rows_give_what_all_rows_give(name: str, engine_call: EngineCall, w
 
 
 @pytest.mark.parametrize("name", ALL_ROWS)
-def test_other_windows_look_at_all_rows(name: str, engine_call: EngineCall, watch: ExcerptWatch) -> None:
+def test_other_windows_look_at_all_rows(name: str, engine_call: EngineCall, watch: PartialReadWatch) -> None:
     source = Input(engine_call.exchange.root, "a", SCHEMA)
     source.add([(A, HOUR, 1, 1, "a", 1.0, None)] * 2)
     assert Derivative(ALL_ROWS[name], [source], replace(engine_call, plans=KeptPlans())).pull().records
@@ -161,7 +161,9 @@ def test_what_is_bound_does_not_grow_with_the_key(engine_call: EngineCall, bound
     assert told == sorted([*((R, *each) for each in before.items()), *((A, *each) for each in after.items())])
 
 
-def test_windows_that_order_ties_differently_reach_beyond_them(engine_call: EngineCall, watch: ExcerptWatch) -> None:
+def test_windows_that_order_ties_differently_reach_beyond_them(
+    engine_call: EngineCall, watch: PartialReadWatch
+) -> None:
     """Of rows that tie the lower window takes first what the upper one takes last: that tells of what follows all of them."""
     lower = "select event_time, k, n, x, lag(x) over (partition by k order by event_time, n) v from a"
     query = f"select event_time, k, n, x, lag(v) over (partition by k order by event_time, n desc) w from ({lower})"
@@ -177,7 +179,7 @@ def test_windows_that_order_ties_differently_reach_beyond_them(engine_call: Engi
 
 
 def test_rows_that_tie_beside_many_changes_are_read_once(
-    engine_call: EngineCall, monkeypatch: pytest.MonkeyPatch, watch: ExcerptWatch
+    engine_call: EngineCall, monkeypatch: pytest.MonkeyPatch, watch: PartialReadWatch
 ) -> None:
     read: list[int] = []
     plain = RowState.beside
@@ -211,15 +213,17 @@ def test_few_rows_are_looked_at_whole(engine_call: EngineCall, bound: list[tuple
 
 @pytest.mark.parametrize("query", [NEAR["two keys"], NEAR["both ways"], NEAR["around"]])
 @pytest.mark.usefixtures("colliding")
-def test_keys_that_share_a_hash_are_looked_at_whole(query: str, engine_call: EngineCall, watch: ExcerptWatch) -> None:
+def test_keys_that_share_a_hash_are_looked_at_whole(
+    query: str, engine_call: EngineCall, watch: PartialReadWatch
+) -> None:
     source = Input(engine_call.exchange.root, "a", SCHEMA)
     watch.held(query, source, engine_call, history(source, Random(7), _row, SIZES))
     assert any(watch.found)
     assert any(watch.doubtful)
 
 
-def test_rows_that_are_owed_make_a_key_doubtful(
-    engine_call: EngineCall, caplog: pytest.LogCaptureFixture, watch: ExcerptWatch
+def test_unmatched_retractions_make_a_key_doubtful(
+    engine_call: EngineCall, caplog: pytest.LogCaptureFixture, watch: PartialReadWatch
 ) -> None:
     source = Input(engine_call.exchange.root, "a", SCHEMA)
     source.add(_numbers([(A, number) for number in range(10)]))
@@ -228,7 +232,7 @@ def test_rows_that_are_owed_make_a_key_doubtful(
     source.add(_numbers([(R, 20)]))
     with caplog.at_level(logging.WARNING):
         records += derived.pull().records
-    assert "1 rows of a are withdrawn and were not there" in caplog.text
+    assert "1 retractions of a came before their inserts" in caplog.text
     for number, expected in ((20, [(8, 7), (9, 8)]), (21, [(9, 8), (21, 9)]), (20, [(20, 9), (21, 20)])):
         source.add(_numbers([(A, number)]))
         records += derived.pull().records
@@ -237,7 +241,7 @@ def test_rows_that_are_owed_make_a_key_doubtful(
 
 
 def test_what_fails_at_an_edge_alone_fails_nothing(
-    engine_call: EngineCall, bound: list[tuple[int, ...]], watch: ExcerptWatch
+    engine_call: EngineCall, bound: list[tuple[int, ...]], watch: PartialReadWatch
 ) -> None:
     """The whole key has no two rows as far apart as those at the edges of what is looked at."""
     source = Input(engine_call.exchange.root, "a", SCHEMA)

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pytest
 
 from odfabric.errors import InvalidData
-from odfabric_engine_spark.operators.cumulative_window.cumulative_read import Running
+from odfabric_engine_spark.operators.cumulative_window.cumulative_read import CumulativeRead
 from odfabric_engine_spark.spark.calls.call import EngineCall
 from odfabric_engine_spark.spark.calls.plan_cache import KeptPlans
 from tests.services.engine.laws.law_check import net_rows
-from tests.services.engine.operators.partial_read_watch import ExcerptWatch, history
+from tests.services.engine.operators.partial_read_watch import PartialReadWatch, history
 from tests.services.engine.transforming import HOUR, A, Derivative, Input, R, input_schema
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("interpreted")]
@@ -147,12 +147,12 @@ SIZES = ((300, 0), (2, 1), (0, 3), (12, 12))
 
 
 @pytest.fixture
-def watch(monkeypatch: pytest.MonkeyPatch) -> ExcerptWatch:
-    return ExcerptWatch(monkeypatch, "running_of", Running)
+def watch(monkeypatch: pytest.MonkeyPatch) -> PartialReadWatch:
+    return PartialReadWatch(monkeypatch, "running_of", CumulativeRead)
 
 
 @pytest.mark.parametrize("name", RUNNING)
-def test_what_goes_on_is_what_all_rows_give(name: str, engine_call: EngineCall, watch: ExcerptWatch) -> None:
+def test_what_goes_on_is_what_all_rows_give(name: str, engine_call: EngineCall, watch: PartialReadWatch) -> None:
     source = Input(engine_call.exchange.root, "a", SCHEMA)
     watch.held(RUNNING[name], source, engine_call, history(source, Random(name), _row, SIZES))
     assert any(watch.found)
@@ -162,7 +162,7 @@ def test_what_goes_on_is_what_all_rows_give(name: str, engine_call: EngineCall, 
 @pytest.mark.parametrize("name", OF_ONE_ROW)
 @pytest.mark.parametrize("row", [_row, _row_of_its_time])
 def test_what_goes_on_from_a_row_is_what_all_rows_give(
-    name: str, row: Callable[[Random], tuple[Any, ...]], engine_call: EngineCall, watch: ExcerptWatch
+    name: str, row: Callable[[Random], tuple[Any, ...]], engine_call: EngineCall, watch: PartialReadWatch
 ) -> None:
     source = Input(engine_call.exchange.root, "a", SCHEMA)
     watch.held(OF_ONE_ROW[name], source, engine_call, history(source, Random(name), row, SIZES))
@@ -171,7 +171,7 @@ def test_what_goes_on_from_a_row_is_what_all_rows_give(
 
 
 @pytest.mark.parametrize("name", ALL_ROWS)
-def test_other_windows_look_at_all_rows(name: str, engine_call: EngineCall, watch: ExcerptWatch) -> None:
+def test_other_windows_look_at_all_rows(name: str, engine_call: EngineCall, watch: PartialReadWatch) -> None:
     source = Input(engine_call.exchange.root, "a", SCHEMA)
     source.add([(A, HOUR, 1, 1, "a", None, 1)] * 2)
     assert Derivative(ALL_ROWS[name], [source], replace(engine_call, plans=KeptPlans())).pull().records
@@ -215,7 +215,7 @@ def test_few_rows_are_looked_at_whole(engine_call: EngineCall, bound: list[tuple
 
 
 def test_rows_that_were_withdrawn_do_not_count(
-    engine_call: EngineCall, bound: list[tuple[int, ...]], watch: ExcerptWatch
+    engine_call: EngineCall, bound: list[tuple[int, ...]], watch: PartialReadWatch
 ) -> None:
     """They and their withdrawals lie in runs of their own, which are never brought together here."""
     source = Input(engine_call.exchange.root, "a", SCHEMA)
@@ -233,7 +233,7 @@ def test_rows_that_were_withdrawn_do_not_count(
     assert any(watch.found)
 
 
-def test_a_value_that_was_withdrawn_is_not_the_greatest(engine_call: EngineCall, watch: ExcerptWatch) -> None:
+def test_a_value_that_was_withdrawn_is_not_the_greatest(engine_call: EngineCall, watch: PartialReadWatch) -> None:
     source = Input(engine_call.exchange.root, "a", SCHEMA)
     source.add([*_numbers([(A, number) for number in range(1_000)]), (A, HOUR + 500, 1, 5_000, "a", None, 1)])
     derived = Derivative(window("max(n)"), [source], engine_call)
@@ -248,7 +248,7 @@ def test_a_value_that_was_withdrawn_is_not_the_greatest(engine_call: EngineCall,
 
 
 def test_a_value_that_was_corrected_is_the_last(
-    engine_call: EngineCall, bound: list[tuple[int, ...]], watch: ExcerptWatch
+    engine_call: EngineCall, bound: list[tuple[int, ...]], watch: PartialReadWatch
 ) -> None:
     source = Input(engine_call.exchange.root, "a", SCHEMA)
     source.add(_numbers([(A, number) for number in range(1_000)]))
@@ -263,8 +263,8 @@ def test_a_value_that_was_corrected_is_the_last(
     assert any(watch.found)
 
 
-def test_rows_that_are_owed_make_a_key_doubtful(
-    engine_call: EngineCall, bound: list[tuple[int, ...]], watch: ExcerptWatch
+def test_unmatched_retractions_make_a_key_doubtful(
+    engine_call: EngineCall, bound: list[tuple[int, ...]], watch: PartialReadWatch
 ) -> None:
     source = Input(engine_call.exchange.root, "a", SCHEMA)
     source.add(
@@ -279,7 +279,7 @@ def test_rows_that_are_owed_make_a_key_doubtful(
     records += derived.pull().records
     assert bound == [(10 + 1,)]
     assert {row[-3:] for row in net_rows(records) if row[-2] == 20} == {(1, 20, 60), (2, 20, 65)}
-    # What is owed comes, and comes again.
+    # An unmatched retraction comes, and comes again.
     for total in (60, 65):
         source.add(_numbers([(A, 5)]))
         records += derived.pull().records
@@ -289,7 +289,9 @@ def test_rows_that_are_owed_make_a_key_doubtful(
 
 @pytest.mark.parametrize("query", [RUNNING["of two keys"], RUNNING["several"], RUNNING["of groups"]])
 @pytest.mark.usefixtures("colliding")
-def test_keys_that_share_a_hash_are_looked_at_whole(query: str, engine_call: EngineCall, watch: ExcerptWatch) -> None:
+def test_keys_that_share_a_hash_are_looked_at_whole(
+    query: str, engine_call: EngineCall, watch: PartialReadWatch
+) -> None:
     source = Input(engine_call.exchange.root, "a", SCHEMA)
     watch.held(query, source, engine_call, history(source, Random(7), _row, SIZES))
     assert any(watch.found)
@@ -297,7 +299,7 @@ def test_keys_that_share_a_hash_are_looked_at_whole(query: str, engine_call: Eng
 
 
 @pytest.mark.parametrize("pieces", [1, 7, 1_000])
-def test_rows_before_are_summed_in_pieces(pieces: int, engine_call: EngineCall, watch: ExcerptWatch) -> None:
+def test_rows_before_are_summed_in_pieces(pieces: int, engine_call: EngineCall, watch: PartialReadWatch) -> None:
     call = replace(engine_call, settings=replace(engine_call.settings, state_piece_rows=pieces))
     source = Input(call.exchange.root, "a", SCHEMA)
     watch.held(RUNNING["several"], source, call, history(source, Random(pieces), _row, SIZES))
@@ -305,7 +307,9 @@ def test_rows_before_are_summed_in_pieces(pieces: int, engine_call: EngineCall, 
 
 
 @pytest.mark.parametrize("order", ["n", "n desc"])
-def test_rows_of_which_none_is_left_change_nothing(order: str, engine_call: EngineCall, watch: ExcerptWatch) -> None:
+def test_rows_of_which_none_is_left_change_nothing(
+    order: str, engine_call: EngineCall, watch: PartialReadWatch
+) -> None:
     source = Input(engine_call.exchange.root, "a", SCHEMA)
     source.add(_numbers([(A, 1), (A, 2)]))
     derived = Derivative(RUNNING["of chosen rows"].replace("event_time )", f"{order})"), [source], engine_call)
@@ -327,7 +331,7 @@ LARGE = 1 << 62
     ],
 )
 def test_large_numbers_are_summed_exactly(
-    query: str, values: list[Any], last: Any, engine_call: EngineCall, watch: ExcerptWatch
+    query: str, values: list[Any], last: Any, engine_call: EngineCall, watch: PartialReadWatch
 ) -> None:
     source = Input(engine_call.exchange.root, "a", SCHEMA)
 
@@ -343,7 +347,7 @@ def test_large_numbers_are_summed_exactly(
     assert any(watch.found)
 
 
-def test_what_is_too_large_fails_as_in_spark(engine_call: EngineCall, watch: ExcerptWatch) -> None:
+def test_what_is_too_large_fails_as_in_spark(engine_call: EngineCall, watch: PartialReadWatch) -> None:
     source = Input(engine_call.exchange.root, "a", SCHEMA)
     source.add([(A, HOUR + number, 1, LARGE - 1, "a", None, 1) for number in range(2)])
     derived = Derivative("select event_time, sum(n) over (order by event_time) v from a", [source], engine_call)

@@ -1,4 +1,4 @@
-"""A finite lateness over all that waits for the watermark: which rows are dropped, what is read then, what is forgotten.
+"""A finite lateness over all that waits for the watermark: which rows are dropped, what is read then, what is removed.
 
 The judge is the same query without the hint over inputs from which a few lines of Python have taken the rows that are too late.
 """
@@ -275,7 +275,7 @@ OF_ALL_TIMES = {"sums of pairs", "most of versions", "longest sessions"}
 
 
 @pytest.mark.parametrize("name", todays([name for name, shape in SHAPES.items() if not shape.others], parts=2))
-def test_what_nothing_needs_again_is_forgotten(name: str, engine_call: EngineCall, tmp_path: Path) -> None:
+def test_what_nothing_needs_again_expires(name: str, engine_call: EngineCall, tmp_path: Path) -> None:
     """Fifty hours of a row each: what no row can touch any more leaves the states, but for what ended last."""
     shape = SHAPES[name]
     inputs = [Input(tmp_path, alias, SCHEMA, number + 1) for number, alias in enumerate(shape.closes)]

@@ -1,4 +1,4 @@
-"""Rows in time and late ones where several places read an input: joins within a span of times, subqueries, look-ups in steps."""
+"""Rows in time and late ones where several places read an input: joins within a span of times, subqueries, temporal joins in steps."""
 
 from __future__ import annotations
 

@@ -11,9 +11,8 @@ import pyarrow as pa
 import pytest
 
 from odfabric.model.metadata import TemporalTable
-from odfabric_engine_spark.operators.keyed_recompute.spark_tasks import Extracted, StageTasks, TouchedLeaf
-from odfabric_engine_spark.operators.touched_keys import old_rows
-from odfabric_engine_spark.operators.touched_keys import partial_read as excerpt
+from odfabric_engine_spark.operators.keyed_recompute.spark_tasks import Extracted, StageTasks, TouchedScan
+from odfabric_engine_spark.operators.touched_keys import old_rows, partial_read
 from odfabric_engine_spark.spark.calls.call import EngineCall
 from odfabric_engine_spark.spark.calls.plan_cache import KeptPlans
 from tests.services.engine.laws.grammar.general_cases import BY_TASKS
@@ -120,7 +119,7 @@ def test_what_is_looked_up_changes_nothing(
             change(one, rows, chance)
         found = []
         for derived, least in ((few, 0), (all_rows, 1 << 40)):
-            monkeypatch.setattr(excerpt, "LEFT_OUT_MIN", least)
+            monkeypatch.setattr(partial_read, "LEFT_OUT_MIN", least)
             monkeypatch.setattr(old_rows, "_LEFT_OUT_EACH", least)
             found.append(derived.pull())
         assert [list(map(exact, one.records)) for one in found[:1]] == [
@@ -137,7 +136,7 @@ def test_what_is_looked_up_changes_nothing(
 def test_tasks_look_up_the_same(
     name: str, inputs: list[Input], engine_call: EngineCall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(excerpt, "LEFT_OUT_MIN", 0)
+    monkeypatch.setattr(partial_read, "LEFT_OUT_MIN", 0)
     monkeypatch.setattr(old_rows, "_LEFT_OUT_EACH", 0)
     chance = Random(f"{name} by tasks")
     here = derivative(QUERIES[name], inputs, engine_call, name="here")
@@ -145,9 +144,9 @@ def test_tasks_look_up_the_same(
     narrow: list[int] = []
     extracted = StageTasks.extracted
 
-    def noting(self: StageTasks, leaves: Sequence[TouchedLeaf]) -> Extracted:
-        narrow.extend(leaf.narrow[0].size for leaf in leaves)
-        return extracted(self, leaves)
+    def noting(self: StageTasks, scans: Sequence[TouchedScan]) -> Extracted:
+        narrow.extend(scan.narrow[0].size for scan in scans)
+        return extracted(self, scans)
 
     monkeypatch.setattr(StageTasks, "extracted", noting)
     known: list[list[tuple[object, ...]]] = [[], []]
@@ -183,7 +182,7 @@ def test_of_a_long_key_a_new_row_binds_what_it_meets(
     engine_call: EngineCall,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(excerpt, "LEFT_OUT_MIN", 10)
+    monkeypatch.setattr(partial_read, "LEFT_OUT_MIN", 10)
     a, b = inputs
     a.add([(A, HOUR + at, KEY, at, "x") for at in range(MANY)], watermark=10 * HOUR)
     b.add([(A, HOUR * at, KEY, 1000, "v") for at in range(2)], watermark=10 * HOUR)
@@ -198,7 +197,7 @@ def test_of_a_long_key_a_new_row_binds_what_it_meets(
 def test_a_new_version_binds_rows_that_are_not_earlier(
     inputs: list[Input], bound: list[tuple[int, ...]], engine_call: EngineCall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(excerpt, "LEFT_OUT_MIN", 10)
+    monkeypatch.setattr(partial_read, "LEFT_OUT_MIN", 10)
     a, b = inputs
     a.add([(A, HOUR + at, KEY, at, "x") for at in range(MANY)], watermark=10 * HOUR)
     b.add([(A, HOUR * at, KEY, at, "v") for at in range(2)], watermark=HOUR + MANY - 5)
@@ -216,10 +215,10 @@ def test_a_new_version_binds_rows_that_are_not_earlier(
     assert sorted(row[0] for row in records) == [A] * (4 + 10 + 1) + [R] * (10 + 1)
 
 
-def test_what_is_owed_of_a_long_key_is_told(
+def test_unmatched_retractions_of_a_long_key_are_logged(
     inputs: list[Input], engine_call: EngineCall, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(excerpt, "LEFT_OUT_MIN", 10)
+    monkeypatch.setattr(partial_read, "LEFT_OUT_MIN", 10)
     a, b = inputs
     a.add([(A, HOUR + at, KEY, at, "x") for at in range(MANY)])
     b.add([(A, HOUR, KEY, 0, "v")])
@@ -230,7 +229,7 @@ def test_what_is_owed_of_a_long_key_is_told(
         records = derived.pull().records
     assert [row[0] for row in records] == [R]
     assert [each.getMessage().split(" (")[0] for each in caplog.records] == [
-        "1 rows of a are withdrawn and were not there"
+        "1 retractions of a came before their inserts"
     ]
     a.add([(A, HOUR, KEY, 17, "x"), (A, HOUR, KEY, 17, "x")])
     assert [row[0] for row in derived.pull().records] == [A]
@@ -240,7 +239,7 @@ def test_what_is_owed_of_a_long_key_is_told(
 def test_parts_without_new_rows_look_up_what_closes_or_meets_a_version(
     moves: bool, inputs: list[Input], engine_call: EngineCall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(excerpt, "LEFT_OUT_MIN", 10)
+    monkeypatch.setattr(partial_read, "LEFT_OUT_MIN", 10)
     settings = {"stage_rows_each": 10, "cores": 4}
     a, b = inputs
     a.add([(A, HOUR + at, key, at, "x") for at in range(100) for key in range(8)], watermark=HOUR + 50)

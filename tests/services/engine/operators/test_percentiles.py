@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from odfabric_engine_spark.operators.aggregate import percentile_values as ranked_values
+from odfabric_engine_spark.operators.aggregate import percentile_values
 from odfabric_engine_spark.spark.calls.call import EngineCall
 from tests.services.engine.laws.law_check import compare, well_formed
 from tests.services.engine.plain_spark import plain_rows
@@ -55,7 +55,7 @@ def _row(rng: random.Random) -> tuple[Any, ...]:
 @pytest.mark.parametrize("number", range(len(QUERIES)))
 def test_as_plain_spark(engine_call: EngineCall, monkeypatch: pytest.MonkeyPatch, number: int, *, whole: bool) -> None:
     if not whole:
-        monkeypatch.setattr(ranked_values, "WHOLE_ROWS_MAX", 0)
+        monkeypatch.setattr(percentile_values, "WHOLE_ROWS_MAX", 0)
     rng = random.Random(number)
     source = Input(engine_call.exchange.root, "a", SCHEMA)
     derived = Derivative(QUERIES[number], [source], engine_call)

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from odfabric.errors import InvalidData, LimitExceeded
-from odfabric_engine_spark.operators.keyed_recompute import spark_tasks as stage_tasks
+from odfabric_engine_spark.operators.keyed_recompute import spark_tasks
 from odfabric_engine_spark.operators.keyed_recompute.spark_tasks import StageTasks
 from tests.services.engine.laws.general_check import derivative_of, inputs_of
 from tests.services.engine.laws.grammar.general_cases import BY_TASKS, GeneralCase
@@ -37,13 +37,13 @@ BOTH: Mapping[str, Mapping[str, int]] = {"here": IN_PROCESS, "there": BY_TASKS}
 
 @pytest.fixture
 def extractions(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many leaves tasks were given, by transaction of a stage."""
+    """How many scans tasks were given, by transaction of a stage."""
     found: list[int] = []
     plain = StageTasks.extracted
 
-    def counting(self: StageTasks, leaves: Any) -> Any:
-        found.append(len(leaves))
-        return plain(self, leaves)
+    def counting(self: StageTasks, scans: Any) -> Any:
+        found.append(len(scans))
+        return plain(self, scans)
 
     monkeypatch.setattr(StageTasks, "extracted", counting)
     return found
@@ -158,7 +158,7 @@ def test_tasks_of_one_stage_are_bounded(
     monkeypatch: pytest.MonkeyPatch, history: Derivative, extractions: list[int]
 ) -> None:
     """More keys than tasks: each takes its share piece by piece, and the same rows come."""
-    monkeypatch.setattr(stage_tasks, "_TASKS_MAX", 1)
+    monkeypatch.setattr(spark_tasks, "_TASKS_MAX", 1)
     history.call = with_settings(history, state_piece_rows=1)
     found = history.pull()
     assert [row["earlier"] for row in found.table.to_pylist() if row["v"] > 1] == [0, 1]

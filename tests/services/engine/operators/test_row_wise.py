@@ -15,7 +15,7 @@ from odfabric.errors import IncompatibleSchema, InvalidData
 from odfabric.formats.slices.arrow_schema import arrow_to_data_schema
 from odfabric.model.instant import Instant
 from odfabric.model.offsets import OffsetRange
-from odfabric_engine_spark.operators.row_wise import record_mapping as linear_run
+from odfabric_engine_spark.operators.row_wise import record_mapping
 from odfabric_engine_spark.rows.row_binding import Bound
 from odfabric_engine_spark.spark.calls.call import EngineCall
 from odfabric_engine_spark.spark.catalyst.plan_nodes import Catalyst, Plan
@@ -109,14 +109,14 @@ def test_branches_without_rows_are_left_out(
     """Whichever they are, columns keep their names and types; the first branch gives both."""
     inputs = [Input(engine_call.exchange.root, alias, PLAIN) for alias in ("a", "b")]
     branches: list[int] = []
-    plain = linear_run.bind
+    plain = record_mapping.bind
 
     def counting(catalyst: Catalyst, plan: Plan, frames: Sequence[DataFrame | None]) -> Bound:
         found = plain(catalyst, plan, frames)
         branches.append(str(found.plan).count("LocalRelation"))
         return found
 
-    monkeypatch.setattr(linear_run, "bind", counting)
+    monkeypatch.setattr(record_mapping, "bind", counting)
     query = (
         "select event_time, upper(l) as l, s.w, each from (select event_time, k as l, named_struct('w', v) as s, array(v, 1L) as m from a"
         " union all (select event_time, null, named_struct('w', null), m from (select event_time, array(2L) as m from b"

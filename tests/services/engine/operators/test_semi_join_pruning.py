@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from odfabric.errors import InvalidData
 from odfabric.model.metadata import TemporalTable
-from odfabric_engine_spark.operators.keyed_recompute import recompute_plan as rows_plan
+from odfabric_engine_spark.operators.keyed_recompute import recompute_plan
 from odfabric_engine_spark.operators.touched_keys.semi_join_pruning import is_among
 from odfabric_engine_spark.spark.calls.call import EngineCall
 from odfabric_engine_spark.spark.calls.plan_cache import KeptPlans
@@ -66,7 +66,7 @@ BOUND = {
         (SHARED, SHARED),
     ),
 }
-"""Queries, and how many rows of each leaf the first transaction binds, of ten each."""
+"""Queries, and how many rows of each scan the first transaction binds, of ten each."""
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def test_rows_without_a_partner_are_not_bound_and_give_nothing(
     a.add([(A, HOUR, 12, "new"), (A, HOUR, 90, "alone")])
     b.add([(A, 0, 3, "new"), (A, 0, 91, "alone"), (R, 5, 5, "of 5")])
     records += derived.pull().records
-    monkeypatch.setattr(rows_plan, "partners_of", lambda *_: {})
+    monkeypatch.setattr(recompute_plan, "semi_joins_of", lambda *_: {})
     whole = Derivative(query, inputs, replace(engine_call, plans=KeptPlans()), name="whole")
     assert net_rows(records) == net_rows(whole.pull().records)
     assert net_rows(records)
@@ -143,7 +143,7 @@ def test_what_fails_on_rows_without_a_partner_fails(join: str, inputs: list[Inpu
         Derivative(query, inputs, engine_call, name="failing").pull()
 
 
-def test_what_is_owed_is_told_though_it_has_no_partner(
+def test_unmatched_retractions_are_logged_though_they_have_no_partner(
     inputs: list[Input], engine_call: EngineCall, caplog: pytest.LogCaptureFixture
 ) -> None:
     a, _ = inputs
@@ -153,7 +153,7 @@ def test_what_is_owed_is_told_though_it_has_no_partner(
     with caplog.at_level(logging.WARNING):
         derived.pull()
     assert [each.getMessage().split(" (")[0] for each in caplog.records] == [
-        "2 rows of a are withdrawn and were not there"
+        "2 retractions of a came before their inserts"
     ]
 
 

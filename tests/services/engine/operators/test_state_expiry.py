@@ -1,4 +1,4 @@
-"""Forgetting changes nothing: random queries under a finite lateness, with what they may forget and with all rows kept.
+"""State expiry changes nothing: random queries under a finite lateness, with what they may remove and with all rows kept.
 
 `ODF_FORGET_CASES` says how many compositions run (default 6) beside each eighth named shape; `ODF_FORGET_SEED` moves
 them to other numbers, `ODF_FORGET_ONLY` runs one, such as `composed:123`. What is dropped is the same in both runs; that it is the
@@ -18,7 +18,7 @@ import pytest
 
 from odfabric.errors import InvalidQuery
 from odfabric.model.metadata import TemporalTable
-from odfabric_engine_spark.operators.expiry import late_data as lateness
+from odfabric_engine_spark.operators.expiry import late_data
 from odfabric_engine_spark.spark.calls.plan_cache import KeptPlans
 from tests.services.engine.laws.general_check import inputs_of
 from tests.services.engine.laws.grammar.general_cases import GeneralCase
@@ -39,14 +39,14 @@ SHAPES_EVERY = 1 if CASES >= 100 else 8
 
 @dataclass
 class Tally:
-    """`forgot` counts queries that have something to forget, `refused` those in which nothing ends."""
+    """`expired` counts queries that have something to remove, `refused` those in which nothing ends."""
 
-    forgot: int = 0
+    expired: int = 0
     kept_all: int = 0
     refused: int = 0
     dropped: int = 0
     operators: Counter[str] = field(default_factory=Counter)
-    """Of queries that have something to forget."""
+    """Of queries that have something to remove."""
 
 
 def _names() -> list[str]:
@@ -81,31 +81,31 @@ def _pulled(derived: Derivative, case: GeneralCase) -> list[Transaction]:
 def _check(name: str, lab: Lab, tally: Tally, patch: pytest.MonkeyPatch) -> None:
     case = case_named(name)
     minutes = Random(name).choice([0, 1, 30, 90])
-    forgetful: list[bool] = []
-    rules_of = lateness.forgetting
+    expiring: list[bool] = []
+    rules_of = late_data.state_expiry
 
     def known(*given: object) -> object:
         rules = rules_of(*given)  # type: ignore[arg-type]
-        forgetful.append(bool(rules))
+        expiring.append(bool(rules))
         return rules
 
-    patch.setattr(lateness, "forgetting", known)
+    patch.setattr(late_data, "state_expiry", known)
     try:
-        forgetting = _pulled(_derivative(case, minutes, own_lab(lab)), case)
+        state_expiry = _pulled(_derivative(case, minutes, own_lab(lab)), case)
     except InvalidQuery as refused:
         if refused.place is None or refused.place.rule != "hint":
             raise
         tally.refused += 1
         return
-    patch.setattr(lateness, "forgetting", lambda *_: {})
+    patch.setattr(late_data, "state_expiry", lambda *_: {})
     keeping = _pulled(_derivative(case, minutes, own_lab(lab)), case)
-    for one, other in zip(forgetting, keeping, strict=True):
+    for one, other in zip(state_expiry, keeping, strict=True):
         assert exact(one.records) == exact(other.records), f"{name}, {minutes} minutes\n{case}"
         assert one.result == other.result, f"{name}, {minutes} minutes\n{case}"
-    tally.dropped += sum(one.result.late_rows_dropped for one in forgetting)
-    tally.forgot += any(forgetful)
-    tally.kept_all += not any(forgetful)
-    if any(forgetful):
+    tally.dropped += sum(one.result.late_rows_dropped for one in state_expiry)
+    tally.expired += any(expiring)
+    tally.kept_all += not any(expiring)
+    if any(expiring):
         tally.operators.update(case.query.operators)
 
 
@@ -248,13 +248,13 @@ def _fed(name: str, lab: Lab) -> tuple[Counter[tuple[object, ...]], int]:
 
 @pytest.mark.parametrize("name", todays([*FAR_REACHING], parts=2))
 def test_what_a_row_in_time_can_change_is_kept(name: str, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    forgetting = _fed(name, own_lab(lab))
-    monkeypatch.setattr(lateness, "forgetting", lambda *_: {})
-    assert forgetting == _fed(name, own_lab(lab))
-    assert forgetting[0]
+    state_expiry = _fed(name, own_lab(lab))
+    monkeypatch.setattr(late_data, "state_expiry", lambda *_: {})
+    assert state_expiry == _fed(name, own_lab(lab))
+    assert state_expiry[0]
 
 
-def test_forgetting_changes_nothing(lab: Lab) -> None:
+def test_state_expiry_changes_nothing(lab: Lab) -> None:
     tally = Tally()
     problems: list[str] = []
     for name in _names():
@@ -265,4 +265,4 @@ def test_forgetting_changes_nothing(lab: Lab) -> None:
                 problems.append(f"{name}: {type(error).__name__}: {error}")
     print(tally)
     assert not problems, "\n\n".join([f"{len(problems)} problems", *problems])
-    assert ONLY is not None or (tally.forgot and tally.dropped)
+    assert ONLY is not None or (tally.expired and tally.dropped)

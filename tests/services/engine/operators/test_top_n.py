@@ -16,9 +16,9 @@ import pyarrow as pa
 import pytest
 
 from odfabric.errors import InvalidData
-from odfabric_engine_spark.operators.keyed_recompute import recompute_plan as rows_plan
-from odfabric_engine_spark.operators.top_n.top_n_read import Outermost
-from odfabric_engine_spark.operators.top_n.top_n_scan import outermost_of
+from odfabric_engine_spark.operators.keyed_recompute import recompute_plan
+from odfabric_engine_spark.operators.top_n.top_n_read import TopN
+from odfabric_engine_spark.operators.top_n.top_n_scan import top_n_of
 from odfabric_engine_spark.operators.touched_keys.partial_read import ChosenRows
 from odfabric_engine_spark.spark.calls.call import EngineCall
 from odfabric_engine_spark.spark.calls.plan_cache import KeptPlans
@@ -148,7 +148,7 @@ def _history(source: Input, rng: random.Random) -> Iterator[None]:
 @contextmanager
 def _by_all_rows(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     with monkeypatch.context() as patched:
-        patched.setattr(rows_plan, "outermost_of", lambda *_: None)
+        patched.setattr(recompute_plan, "top_n_of", lambda *_: None)
         yield
 
 
@@ -159,7 +159,7 @@ def test_first_rows_give_what_all_rows_give(
     query = FIRST_ONLY[name]
     source = Input(engine_call.exchange.root, "a", SCHEMA)
     found: list[bool] = []
-    monkeypatch.setattr(rows_plan, "outermost_of", lambda *given: _noted(found, outermost_of(*given)))
+    monkeypatch.setattr(recompute_plan, "top_n_of", lambda *given: _noted(found, top_n_of(*given)))
     by_first = Derivative(query, [source], replace(engine_call, plans=KeptPlans()))
     by_all = Derivative(query, [source], replace(engine_call, plans=KeptPlans()), name="all")
     for _ in _history(source, random.Random(name)):
@@ -179,7 +179,7 @@ def _noted(found: list[bool], made: Any) -> Any:
 def test_other_queries_look_at_all_rows(name: str, engine_call: EngineCall, monkeypatch: pytest.MonkeyPatch) -> None:
     source = Input(engine_call.exchange.root, "a", SCHEMA)
     found: list[bool] = []
-    monkeypatch.setattr(rows_plan, "outermost_of", lambda *given: _noted(found, outermost_of(*given)))
+    monkeypatch.setattr(recompute_plan, "top_n_of", lambda *given: _noted(found, top_n_of(*given)))
     source.add([(A, HOUR, 1, 1, "a", 1.0, Decimal("1.00"), True, None, None)] * 2)
     assert Derivative(ALL_ROWS[name], [source], replace(engine_call, plans=KeptPlans())).pull().records
     assert found
@@ -218,14 +218,14 @@ def test_keys_that_share_a_hash_are_looked_at_whole(
     query: str, engine_call: EngineCall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found: list[bool] = []
-    plain = Outermost.chosen
+    plain = TopN.chosen
 
-    def noting(self: Outermost, *given: Any) -> ChosenRows:
+    def noting(self: TopN, *given: Any) -> ChosenRows:
         made = plain(self, *given)
         found.append(len(made.doubtful) > 0)
         return made
 
-    monkeypatch.setattr(Outermost, "chosen", noting)
+    monkeypatch.setattr(TopN, "chosen", noting)
     source = Input(engine_call.exchange.root, "a", SCHEMA)
     by_first = Derivative(query, [source], replace(engine_call, plans=KeptPlans()))
     by_all = Derivative(query, [source], replace(engine_call, plans=KeptPlans()), name="all")
@@ -236,7 +236,7 @@ def test_keys_that_share_a_hash_are_looked_at_whole(
     assert any(found)
 
 
-def test_rows_that_are_owed_count_where_they_lie(engine_call: EngineCall, caplog: pytest.LogCaptureFixture) -> None:
+def test_unmatched_retractions_count_where_they_lie(engine_call: EngineCall, caplog: pytest.LogCaptureFixture) -> None:
     source = Input(engine_call.exchange.root, "a", SCHEMA)
     source.add([(A, HOUR, 1, number, "a", None, None, None, None, None) for number in range(3, 9)])
     derived = Derivative(top("n"), [source], engine_call)
@@ -244,7 +244,7 @@ def test_rows_that_are_owed_count_where_they_lie(engine_call: EngineCall, caplog
     source.add([(R, HOUR, 1, 1, "a", None, None, None, None, None)])
     with caplog.at_level(logging.WARNING):
         records += derived.pull().records
-    assert "1 rows of a are withdrawn and were not there" in caplog.text
+    assert "1 retractions of a came before their inserts" in caplog.text
     # It comes after all, so that it is not there; then once more, and is the first.
     for expected in ([3, 4], [1, 3]):
         source.add([(A, HOUR, 1, 1, "a", None, None, None, None, None)])

@@ -144,7 +144,7 @@ def test_steps_of_several_inputs_go_by_system_time(engine_call: EngineCall, tmp_
     assert [(op, n) for op, _, n in Derivative(query, [a, b], engine_call).pull().records] == [(A, 2), (CF, 2), (CT, 3)]
 
 
-def test_lateness_drops_counts_and_forgets(engine_call: EngineCall, hits: Input) -> None:
+def test_lateness_drops_counts_and_expires(engine_call: EngineCall, hits: Input) -> None:
     derived = Derivative(LATE, [hits], engine_call)
     hits.add([(A, 0, "x", 1), (A, HOUR, "x", 2)], watermark=2 * HOUR - 1)
     assert seen(derived.pull()) == [(A, hour(0), "x", 1)]

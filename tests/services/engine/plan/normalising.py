@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from odfabric.formats.slices.arrow_schema import arrow_to_data_schema
 from odfabric.model.metadata import SqlQueryStep
 from odfabric.model.vocabulary import DatasetVocabulary
-from odfabric_engine_spark.plan.input_tables import InputTable, leaf_alias
+from odfabric_engine_spark.plan.input_tables import InputTable, scan_alias
 from odfabric_engine_spark.plan.normal_plan import NormalQuery, normal_plan
 from odfabric_engine_spark.plan.resolution import resolve_steps
 from odfabric_engine_spark.plan.time.wait_for_watermark import WATERMARK
@@ -159,9 +159,9 @@ def _timestamp(catalyst: Catalyst, half_hours: int | None) -> Expression:
 
 
 def _bound(catalyst: Catalyst, node: Plan, frames: Mapping[str, DataFrame], watermark: Expression) -> Plan:
-    alias = leaf_alias(node)
+    alias = scan_alias(node)
     if alias is not None:
-        return _leaf(catalyst, node, analysed(frames[alias]))
+        return _scan(catalyst, node, analysed(frames[alias]))
     below = [_bound(catalyst, child, frames, watermark) for child in children(node)]
     node = node.withNewChildren(catalyst.seq(below)) if below else node
 
@@ -172,10 +172,10 @@ def _bound(catalyst: Catalyst, node: Plan, frames: Mapping[str, DataFrame], wate
     return map_expressions(catalyst, node, replace) if simple_name(node) == "Filter" else node
 
 
-def _leaf(catalyst: Catalyst, leaf: Plan, source: Plan) -> Plan:
+def _scan(catalyst: Catalyst, scan: Plan, source: Plan) -> Plan:
     have = {str(column.name()): column for column in items(source.output())}
     named = []
-    for column in items(leaf.output()):
+    for column in items(scan.output()):
         value = have.get(str(column.name()), catalyst.null_literal(column.dataType()))
         named.append(catalyst.named(value, str(column.name()), like=column))
     return catalyst.logical.Project(catalyst.seq(named), source)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odfabric_engine_spark.plan.input_tables import leaf_alias
+from odfabric_engine_spark.plan.input_tables import scan_alias
 from odfabric_engine_spark.spark.catalyst.plan_nodes import walk_plan
 from odfabric_engine_spark.spark.session import SparkProcess, request_session
 from tests.services.engine.plan.normalising import Queries, random_rows
@@ -86,8 +86,8 @@ def queries(spark: SparkProcess) -> Queries:
 
 @pytest.mark.parametrize("name", [*LEFT_OUT, *KEPT])
 def test_only_living_branches_are_read(queries: Queries, name: str) -> None:
-    sql, leaves = {**LEFT_OUT, **KEPT}[name]
+    sql, scans = {**LEFT_OUT, **KEPT}[name]
     normal = queries.normal(sql)
-    read = {alias for node in walk_plan(normal.plan) if (alias := leaf_alias(node))}
-    assert read == set(leaves)
+    read = {alias for node in walk_plan(normal.plan) if (alias := scan_alias(node))}
+    assert read == set(scans)
     assert queries.rows_of(normal) == queries.plain(sql)

@@ -455,10 +455,12 @@ def waiting(queries: Queries, template: str) -> NormalQuery:
 
 
 def test_a_step_can_be_a_temporal_table_with_times_in_days(queries: Queries) -> None:
-    lookup = "lateral (select w from q where q.w > 0 and q.t <= a.event_time and a.k = q.key order by q.t desc, q.w desc limit 1) x"
+    temporal_join = "lateral (select w from q where q.w > 0 and q.t <= a.event_time and a.k = q.key order by q.t desc, q.w desc limit 1) x"
     step = "select k as key, event_time as t, w from b where n > 1"
-    query = queries.normal(f"select a.k, x.w from a join {lookup} on x.w < 4", ("q", step), temporal={"q": ("key",)})
-    judged = f"with q as ({step}) select a.k, x.w from a join {lookup} on x.w < 4 where event_time <= timestamp'1970-01-01 01:00:00'"
+    query = queries.normal(
+        f"select a.k, x.w from a join {temporal_join} on x.w < 4", ("q", step), temporal={"q": ("key",)}
+    )
+    judged = f"with q as ({step}) select a.k, x.w from a join {temporal_join} on x.w < 4 where event_time <= timestamp'1970-01-01 01:00:00'"
     assert queries.rows_of(query, watermark=2) == queries.plain(judged)
 
 
@@ -540,8 +542,8 @@ LOOKUPS = [
 
 @pytest.mark.parametrize(("text", "other"), LOOKUPS)
 def test_a_look_up_has_one_form(queries: Queries, text: str, other: str) -> None:
-    lookup = "lateral (select w from b where b.k = a.k and b.event_time <= a.event_time order by b.event_time desc limit 1) q"
-    sql = f"select a.k, q.w from a join {lookup}"
+    temporal_join = "lateral (select w from b where b.k = a.k and b.event_time <= a.event_time order by b.event_time desc limit 1) q"
+    sql = f"select a.k, q.w from a join {temporal_join}"
     if not text:
         assert queries.normal(sql, temporal={"b": ("k",)}).timed
         return
@@ -552,8 +554,8 @@ def test_a_look_up_has_one_form(queries: Queries, text: str, other: str) -> None
 
 
 def test_only_a_temporal_table_is_waited_for(queries: Queries) -> None:
-    lookup = "lateral (select w from b where b.k = a.k and b.event_time <= a.event_time order by b.event_time desc limit 1) q"
-    sql = f"select a.k, q.w from a join {lookup}"
+    temporal_join = "lateral (select w from b where b.k = a.k and b.event_time <= a.event_time order by b.event_time desc limit 1) q"
+    sql = f"select a.k, q.w from a join {temporal_join}"
     assert queries.normal(sql, temporal={"b": ("k",)}).timed
     assert not queries.normal(sql).timed
     assert not queries.normal(sql, temporal={"c": ("z",)}).timed

@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from odfabric_engine_spark.spark.calls.call import EngineCall
 from odfabric_engine_spark.spark.catalyst.plan_nodes import children
 from odfabric_engine_spark.spark.session import SparkProcess, interpret, request_session
-from odfabric_engine_spark.sql import row_order_dependence as row_order
+from odfabric_engine_spark.sql import row_order_dependence
 from odfabric_engine_spark.sql.allowed_functions import expression_classes
 from odfabric_engine_spark.sql.refusal import data_problem
 from tests.services.engine.plan.normalising import Queries, Rows, random_rows
@@ -204,8 +204,8 @@ def test_windows_see_rows_in_one_order(queries: Queries, call: str, completed: s
 
 
 def test_every_class_that_the_plan_decides_on_has_a_rule() -> None:
-    assert expression_classes().decided_on_the_plan <= row_order.RULED
-    assert row_order.RULED & set(expression_classes().refused) == set()
+    assert expression_classes().decided_on_the_plan <= row_order_dependence.RULED
+    assert row_order_dependence.RULED & set(expression_classes().refused) == set()
 
 
 SETTLED = [

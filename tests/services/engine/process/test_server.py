@@ -37,7 +37,7 @@ from odfabric.model.metadata import SqlQueryStep, TransformSql
 from odfabric.model.source import MergeStrategyAppend, MergeStrategyLedger, ReadStepCsv
 from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric_engine_spark.process.server import EXIT_STUCK
-from odfabric_engine_spark.serve import servicer as servicers
+from odfabric_engine_spark.serve import servicer
 from odfabric_engine_spark.serve.crash_points import CRASH_POINTS
 from tests.services.engine.engine_process import EngineUnderTest, gone
 from tests.services.engine.ingest.reading import ddl
@@ -309,4 +309,4 @@ class _FullDisk(io.StringIO):
 def test_a_log_that_cannot_be_written_costs_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(sys, "stderr", _FullDisk())
-        servicers.report(ValueError("a bug"))
+        servicer.report(ValueError("a bug"))

@@ -154,8 +154,8 @@ def test_dates_that_python_does_not_have_are_told_too(engine_call: EngineCall) -
 def test_structs_and_lists_are_told_as_sql_has_them(engine_call: EngineCall) -> None:
     row = pa.table({"w": [{"start": dt.datetime(2026, 1, 1, tzinfo=dt.UTC), "all": ["x", None]}], "v": [0]})
 
-    def failing(leaves: Sequence[pa.Table]) -> pa.Table:
-        return local_rows(engine_call.session, leaves[0]).selectExpr("1 / v AS x").toArrow()
+    def failing(scans: Sequence[pa.Table]) -> pa.Table:
+        return local_rows(engine_call.session, scans[0]).selectExpr("1 / v AS x").toArrow()
 
     with pytest.raises(FailedRows) as caught:
         computed_over(failing, [row], lambda: [Described("a", ("w", "v"))])
@@ -165,9 +165,9 @@ def test_structs_and_lists_are_told_as_sql_has_them(engine_call: EngineCall) -> 
 def test_what_only_fails_as_a_whole_is_not_computed_for_ever(engine_call: EngineCall) -> None:
     computed: list[int] = []
 
-    def total(leaves: Sequence[pa.Table]) -> pa.Table:
-        computed.append(len(leaves[0]))
-        frame = local_rows(engine_call.session, leaves[0])
+    def total(scans: Sequence[pa.Table]) -> pa.Table:
+        computed.append(len(scans[0]))
+        frame = local_rows(engine_call.session, scans[0])
         return frame.selectExpr("count(*) AS n").selectExpr("1 / (n - 20000) AS x").toArrow()
 
     with pytest.raises(FailedRows) as caught:
@@ -177,10 +177,10 @@ def test_what_only_fails_as_a_whole_is_not_computed_for_ever(engine_call: Engine
 
 
 def test_a_search_that_fails_hides_nothing(engine_call: EngineCall) -> None:
-    def failing(leaves: Sequence[pa.Table]) -> pa.Table:
-        if len(leaves[0]) < 3:
+    def failing(scans: Sequence[pa.Table]) -> pa.Table:
+        if len(scans[0]) < 3:
             raise RuntimeError("a bug")
-        return local_rows(engine_call.session, leaves[0]).selectExpr("1 / (v - 2) AS x").toArrow()
+        return local_rows(engine_call.session, scans[0]).selectExpr("1 / (v - 2) AS x").toArrow()
 
     with pytest.raises(FailedRows) as caught:
         computed_over(failing, [pa.table({"v": [1, 2, 3]})], lambda: [Described("a", ("v",))])
@@ -191,9 +191,9 @@ def test_a_row_of_many_is_found_in_few_jobs_and_only_when_it_is_told(engine_call
     rows = pa.table({"v": range(5000)})
     computed: list[int] = []
 
-    def divided(leaves: Sequence[pa.Table]) -> pa.Table:
-        computed.append(len(leaves[0]))
-        frame = local_rows(engine_call.session, leaves[0])
+    def divided(scans: Sequence[pa.Table]) -> pa.Table:
+        computed.append(len(scans[0]))
+        frame = local_rows(engine_call.session, scans[0])
         return frame.selectExpr("1 / (v - 3210) AS x").toArrow()
 
     with pytest.raises(FailedRows) as caught:
@@ -205,8 +205,8 @@ def test_a_row_of_many_is_found_in_few_jobs_and_only_when_it_is_told(engine_call
 
 
 def test_a_call_that_ends_tells_what_is_known(engine_call: EngineCall) -> None:
-    def failing(leaves: Sequence[pa.Table]) -> pa.Table:
-        return local_rows(engine_call.session, leaves[0]).selectExpr("1 / (v - 2) AS x").toArrow()
+    def failing(scans: Sequence[pa.Table]) -> pa.Table:
+        return local_rows(engine_call.session, scans[0]).selectExpr("1 / (v - 2) AS x").toArrow()
 
     def ended() -> None:
         raise LimitExceeded("the call takes too long", limit="call_seconds", maximum=1)
@@ -217,8 +217,8 @@ def test_a_call_that_ends_tells_what_is_known(engine_call: EngineCall) -> None:
 
 
 def test_values_are_cut(engine_call: EngineCall) -> None:
-    def failing(leaves: Sequence[pa.Table]) -> pa.Table:
-        return local_rows(engine_call.session, leaves[0]).selectExpr("CAST(s0 AS INT) AS x").toArrow()
+    def failing(scans: Sequence[pa.Table]) -> pa.Table:
+        return local_rows(engine_call.session, scans[0]).selectExpr("CAST(s0 AS INT) AS x").toArrow()
 
     row = pa.table({f"s{at}": ["x" * 1000] for at in range(30)})
     with pytest.raises(FailedRows) as caught:

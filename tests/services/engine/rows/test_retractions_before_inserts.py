@@ -36,7 +36,7 @@ def test_the_log_names_the_offsets_of_rows_that_were_not_there(
     with caplog.at_level(logging.WARNING):
         records += derived.pull().records
         assert [each.getMessage() for each in caplog.records] == [
-            "1 rows of a are withdrawn and were not there (offsets 1): they are owed until they come"
+            "1 retractions of a came before their inserts (offsets 1): each cancels its insert when that comes"
         ]
         caplog.clear()
         a.add([(A, 1, 1, "early"), (R, 9, 2, "never"), (R, 2, 2, "y")])
@@ -87,7 +87,7 @@ def test_nothing_is_told_of_rows_that_were_there(
         "select sum(k) from a where s > 'm'": (None, None),
     }.items(),
 )
-def test_over_rows_that_are_owed_there_is_a_row_as_over_nothing(
+def test_over_unmatched_retractions_there_is_a_row_as_over_nothing(
     engine_call: EngineCall, tmp_path: Path, subquery: str, expected: tuple[object, object]
 ) -> None:
     a, b = (Input(tmp_path, alias, input_schema(*COLUMNS), number) for number, alias in enumerate("ab", 1))

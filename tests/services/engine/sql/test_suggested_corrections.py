@@ -1,4 +1,4 @@
-"""All that is wrong with a transform is told at once, and where it can be mended soundly, the mended one is suggested."""
+"""All that is wrong with a transform is told at once, and where it can be corrected soundly, the corrected one is suggested."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import pytest
 from odfabric.errors import InvalidQuery, Place
 from odfabric_engine_spark.spark.calls.call import EngineCall
 from odfabric_engine_spark.sql.corrections.collect_errors import all_problems
-from odfabric_engine_spark.sql.corrections.suggested_corrections import MendedText
+from odfabric_engine_spark.sql.corrections.suggested_corrections import CorrectedText
 from odfabric_engine_spark.sql.refusal import Refused
 from tests.services.engine.sql.validating import judged
 
 pytestmark = pytest.mark.spark
 
-MENDED = [
+CORRECTED = [
     ("select EVENT_TIME, V from A", [8, 20, 27], "select event_time, v from a"),
     (
         "select Event_Time, K, sum(V) as s from a group by Event_Time, K;",
@@ -43,7 +43,7 @@ MENDED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("sql", "columns", "suggestion"), MENDED)
+@pytest.mark.parametrize(("sql", "columns", "suggestion"), CORRECTED)
 def test_a_query_that_is_meant_is_suggested_with_all_that_is_wrong(
     engine_call: EngineCall, sql: str, columns: list[int], suggestion: str
 ) -> None:
@@ -99,18 +99,18 @@ def test_every_statement_gets_its_own_suggestion(engine_call: EngineCall) -> Non
     assert suggested == ["select event_time, k from a", "select event_time, k from s0"]
 
 
-def test_a_name_that_stands_in_several_places_is_mended_where_it_is_refused_only() -> None:
+def test_a_name_in_several_places_is_corrected_only_where_it_is_refused() -> None:
     refused = InvalidQuery("unknown", place=Place(line=2, column=6))
     refused.instead = (("K",), ("k",))
-    text = MendedText("select K,\n x + K from a")
-    assert text.mend_name(refused)
+    text = CorrectedText("select K,\n x + K from a")
+    assert text.correct_name(refused)
     assert text.text == "select K,\n x + k from a"
     unplaced = InvalidQuery("unknown")
     unplaced.instead = (("K",), ("k",))
-    twice = MendedText("select K, K from a")
-    assert not twice.mend_name(unplaced)
+    twice = CorrectedText("select K, K from a")
+    assert not twice.correct_name(unplaced)
     assert (twice.is_changed, twice.text) == (False, "select K, K from a")
-    assert not twice.mend_name(InvalidQuery("unknown", place=Place(line=1, column=8)))
+    assert not twice.correct_name(InvalidQuery("unknown", place=Place(line=1, column=8)))
 
 
 def test_many_names_are_told_up_to_a_limit(engine_call: EngineCall) -> None:

@@ -1,4 +1,4 @@
-"""Types of arrays of numbers, and the ends of time."""
+"""Types of number arrays, and the least and greatest instant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hashes of byte strings: 64 bits by which what belongs together is found together.
+"""64-bit hashes of byte strings.
 
 Owns the hash. Invariant: equal bytes have equal hashes, on every machine and in every version that reads the same state. It is no
 proof of equality, and no defence: whoever needs the one compares bytes, whoever lets others choose the bytes bounds the work.

@@ -1,4 +1,4 @@
-"""Runs of equal numbers in arrays.
+"""Runs of equal numbers in sorted arrays.
 
 Owns where groups begin, where a number comes first, and where an order has it. Not here: the order that brings rows of a group together
 (`stable_order`).

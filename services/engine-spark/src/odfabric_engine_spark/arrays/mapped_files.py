@@ -1,4 +1,4 @@
-"""Files that stay mapped between calls: what a call has touched of a large checkpoint, the next one finds in place.
+"""Memory-mapped files that stay mapped between calls.
 
 Owns which files these are and for how long. Invariant: a file stays mapped only while it has a name elsewhere, so that no space
 is held which others believe to be free for longer than until the next call, or until the engine rests; it is told by what it is on its

@@ -1,4 +1,4 @@
-"""Work in threads whose results come in order.
+"""Threads whose results come in the order of their items.
 
 Owns that no more is under way, or waits to be taken, than there are threads. Invariant: results come in the order of what they are made
 of; the first failure ends all. It pays where NumPy and Arrow do the work, or Spark, which let other threads run meanwhile. Not here:

@@ -1,4 +1,4 @@
-"""Copies of many rows, column by column on all cores.
+"""Copies of many rows, column by column on all processors.
 
 Owns taking rows at positions, and joining tables to one in one piece. Invariant: what comes out does not depend on how many cores
 there are. Most of such a copy is waiting for memory, so two cores take half of the time.

@@ -1,4 +1,4 @@
-"""Percentiles: which values of a group they are made of, and how.
+"""Percentiles: the ranks of the values they are computed from.
 
 Owns Spark's arithmetic of `percentile`, `median`, `percentile_cont` and `percentile_disc`. Invariant: a percentile is a function of how many
 values there are and of those at one or two places in their order. Not here: finding these (`percentile`).

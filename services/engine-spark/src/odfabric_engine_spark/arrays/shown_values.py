@@ -1,4 +1,4 @@
-"""Values of rows in messages.
+"""Values of rows as error messages show them.
 
 Owns how a value is written for people, and how long it may be. Invariant: every value has a text. Not here: which values are told
 (`failing_rows`, `group_versions`).

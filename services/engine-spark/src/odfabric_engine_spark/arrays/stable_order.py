@@ -1,4 +1,4 @@
-"""The order of many numbers.
+"""Stable sorting of many numbers.
 
 Owns sorting positions. Invariant: equal numbers keep their order, however they are sorted. Numbers that span few bits are sorted by their
 digits. Others are packed with their positions and sorted as they are, which is faster than sorting positions by what stands at them.

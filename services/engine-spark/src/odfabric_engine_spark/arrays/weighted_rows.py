@@ -1,4 +1,4 @@
-"""Rows that count several times, or less than once.
+"""Rows with integer weights: repeated rows and retractions.
 
 Owns the input values of the rows of groups, with how often each row comes or goes. Invariant: rows stand group by group, and every group has
 at least one. Not here: what is made of them (`count_and_sum`).

@@ -1,4 +1,4 @@
-"""Judging a transform: what it is, what comes out of it, or everything that is wrong with it.
+"""Compile a transform, or collect all that is wrong with it.
 
 Owns the one way from SQL and schemas to a query that can run, which ValidateQuery reports and ExecuteTransform runs.
 Invariant: a transform that passes here is not refused for its SQL later. Source: semantics of transforms, section 7.
@@ -47,7 +47,7 @@ from odfabric_engine_spark.sql.refusal import CASE_BEHIND, Refused, refusal, sho
 class JudgedTransform:
     """A transform that can run. `aggregate` is what an AggregateQuery needs. `plan` is the analysed one.
 
-    `needed` are the columns of each leaf that a query without stages reads; stages know their own. `meaning` tells apart what it
+    `needed` are the columns of each scan that a query without stages reads; stages know their own. `meaning` tells apart what it
     reads of its inputs and makes of it.
     """
 

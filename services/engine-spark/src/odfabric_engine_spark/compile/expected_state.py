@@ -1,4 +1,4 @@
-"""What ValidateQuery tells of the state of a query, before there is any.
+"""What ValidateQuery says about the state a query will keep.
 
 Owns the words for it: what each stage keeps between transactions, and what a user should know of a query that is accepted.
 Invariant: it is told of the very stages that transactions run. Not here: states themselves (`state`), how a query is cut
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from odfabric.model.engine import KeptBy, QueryState
 from odfabric_engine_spark.compile.staged_query import StagedQuery
-from odfabric_engine_spark.plan.partitioning.partition_keys import Island, StageLeaf
+from odfabric_engine_spark.plan.partitioning.partition_keys import StageScan, Subplan
 from odfabric_engine_spark.plan.partitioning.stages import GroupStage, RowsStage, Stage, shown_keys
 from odfabric_engine_spark.plan.query_classes import AggregateQuery, LinearQuery
 
@@ -34,7 +34,7 @@ def expected_states(
     if isinstance(query, LinearQuery):
         return ()
     if isinstance(query, AggregateQuery):
-        return (QueryState(kept=KeptBy.GROUPS, keys=group_keys, relations=tuple(leaf.alias for leaf in query.leaves)),)
+        return (QueryState(kept=KeptBy.GROUPS, keys=group_keys, relations=tuple(scan.alias for scan in query.scans)),)
     return tuple(state for stage in query.stages for state in _states_of(stage))
 
 
@@ -42,40 +42,40 @@ def notes_on(query: LinearQuery | AggregateQuery | StagedQuery) -> tuple[str, ..
     """What a user should know of an accepted query: where a change reaches more than the rows that share its keys."""
     if not isinstance(query, StagedQuery):
         return ()
-    islands = [island for stage in query.stages if isinstance(stage, RowsStage) for island in stage.islands]
-    notes = (note for island in islands for note in _notes_of(island, query))
+    subplans = [subplan for stage in query.stages if isinstance(stage, RowsStage) for subplan in stage.subplans]
+    notes = (note for subplan in subplans for note in _notes_of(subplan, query))
     return tuple(dict.fromkeys(notes))
 
 
 def _states_of(stage: Stage) -> Iterator[QueryState]:
     if isinstance(stage, GroupStage):
-        yield QueryState(kept=KeptBy.GROUPS, keys=shown_keys(stage), relations=_relations(stage.leaves))
+        yield QueryState(kept=KeptBy.GROUPS, keys=shown_keys(stage), relations=_relations(stage.scans))
     elif isinstance(stage, RowsStage):
-        for island in stage.islands:
-            if island.components is not None or island.wholes:
-                relations = _relations([*island.leaves, *island.wholes])
-                yield QueryState(kept=KeptBy.ROWS, keys=shown_keys(island), relations=relations)
+        for subplan in stage.subplans:
+            if subplan.components is not None or subplan.wholes:
+                relations = _relations([*subplan.scans, *subplan.wholes])
+                yield QueryState(kept=KeptBy.ROWS, keys=shown_keys(subplan), relations=relations)
 
 
-def _notes_of(island: Island, query: StagedQuery) -> Iterator[str]:
-    if not island.leaves:
+def _notes_of(subplan: Subplan, query: StagedQuery) -> Iterator[str]:
+    if not subplan.scans:
         return
-    if island.components == []:
-        yield _ONE_KEY.format(relations=_listed(_relations([*island.leaves, *island.wholes])))
-    elif wholes := _inputs_of(island.wholes, query):
-        yield _MEETS_ALL.format(relations=_listed(_relations(island.leaves)), wholes=_listed(wholes))
+    if subplan.components == []:
+        yield _ONE_KEY.format(relations=_listed(_relations([*subplan.scans, *subplan.wholes])))
+    elif wholes := _inputs_of(subplan.wholes, query):
+        yield _MEETS_ALL.format(relations=_listed(_relations(subplan.scans)), wholes=_listed(wholes))
 
 
-def _inputs_of(leaves: Sequence[StageLeaf], query: StagedQuery) -> tuple[str, ...]:
-    """The inputs of which leaves are made, also through earlier stages; none for what stands in the query itself."""
+def _inputs_of(scans: Sequence[StageScan], query: StagedQuery) -> tuple[str, ...]:
+    """The inputs of which scans are made, also through earlier stages; none for what stands in the query itself."""
     found: dict[str, None] = {}
-    waiting = list(reversed(leaves))
+    waiting = list(reversed(scans))
     while waiting:
-        leaf = waiting.pop()
-        if leaf.kind == "input":
-            found[str(leaf.source)] = None
-        elif leaf.kind == "stage":
-            waiting += reversed(query.stages[int(leaf.source)].leaves)
+        scan = waiting.pop()
+        if scan.kind == "input":
+            found[str(scan.source)] = None
+        elif scan.kind == "stage":
+            waiting += reversed(query.stages[int(scan.source)].scans)
     return tuple(found)
 
 
@@ -83,7 +83,7 @@ def _listed(relations: Sequence[str]) -> str:
     return " and ".join(relations)
 
 
-def _relations(leaves: Sequence[StageLeaf]) -> tuple[str, ...]:
+def _relations(scans: Sequence[StageScan]) -> tuple[str, ...]:
     """What their rows are of, each once; those that stand in the query itself are not kept."""
-    names = (str(leaf.source) if leaf.kind == "input" else _EARLIER for leaf in leaves if leaf.kind != "constant")
+    names = (str(scan.source) if scan.kind == "input" else _EARLIER for scan in scans if scan.kind != "constant")
     return tuple(dict.fromkeys(names))

@@ -1,4 +1,4 @@
-"""Inferring keys: a plan cut into stages, each the largest part whose leaves share a key.
+"""Key inference: cut a plan into the largest parts whose inputs share a key.
 
 Owns the interpretation of every node of a normal plan over abstract values (`partition_keys`). Where no key survives, what is below
 becomes a stage of its own, whose changes are the input of the rest. Invariant: a node that is not listed here is refused, so
@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from odfabric_engine_spark.compile.time_bounded_parts import cores_of, note_times_of_key
-from odfabric_engine_spark.operators.bounded_window.bounded_frames import near_window
-from odfabric_engine_spark.operators.cumulative_window.cumulative_frames import running_window
-from odfabric_engine_spark.operators.expiry.finality import is_look_up
-from odfabric_engine_spark.operators.interval_join.side_finality import partner_rows
+from odfabric_engine_spark.compile.time_bounded_parts import bounded_parts_of, note_times_of_key
+from odfabric_engine_spark.operators.bounded_window.bounded_frames import bounded_window
+from odfabric_engine_spark.operators.cumulative_window.cumulative_frames import cumulative_window
+from odfabric_engine_spark.operators.expiry.finality import is_temporal_join
+from odfabric_engine_spark.operators.interval_join.side_finality import interval_join_rows
 from odfabric_engine_spark.operators.session.session_gaps import session_rows
 from odfabric_engine_spark.operators.temporal_join.version_finality import version_rows
-from odfabric_engine_spark.operators.temporal_join.version_lookup import LookUpSides
+from odfabric_engine_spark.operators.temporal_join.version_lookup import TemporalJoinSides
 from odfabric_engine_spark.operators.top_n.top_n_scan import Ranking, ranking_of
 from odfabric_engine_spark.operators.touched_keys.ordered_scan import OrderedRows, places_below
 from odfabric_engine_spark.plan.aggregates.accumulable import can_accumulate
-from odfabric_engine_spark.plan.input_tables import leaf_alias, marked_leaf
+from odfabric_engine_spark.plan.input_tables import marked_scan, scan_alias
 from odfabric_engine_spark.plan.join_keys import (
     JOINS,
     LEFT_KEPT,
@@ -32,11 +32,11 @@ from odfabric_engine_spark.plan.join_keys import (
 from odfabric_engine_spark.plan.joins.outer_interval_join import Bound, bounds_of_join
 from odfabric_engine_spark.plan.partitioning.partition_keys import (
     Component,
-    Core,
-    Island,
+    IntervalJoinRows,
     Node,
-    PartnerRows,
-    StageLeaf,
+    StageScan,
+    Subplan,
+    TimeBoundedPart,
     Tracer,
     Value,
 )
@@ -78,7 +78,7 @@ class Inference:
         `copied` are columns of uses of inputs of which there are copies: each keeps the event time, by which all of them drop rows.
         """
         self.stages: list[Stage] = []
-        self.inputs: list[StageLeaf] = []
+        self.inputs: list[StageScan] = []
         self._catalyst = catalyst
         self._tables = times.tables
         self._limited = times if limited else None
@@ -93,17 +93,17 @@ class Inference:
         return tuple(self.stages)
 
     def _of(self, plan: Plan, needed: Sequence[Attribute] | None = None) -> tuple[Node, Value]:
-        """`needed` are the columns that are read of a leaf, None for all."""
+        """`needed` are the columns that are read of a scan, None for all."""
         name = simple_name(plan)
-        alias = leaf_alias(plan)
+        alias = scan_alias(plan)
         if has_inner_plan(plan):
             raise Refused(
                 [refusal("subquery", "this subquery cannot run incrementally", at=plan, hint="write it as a join")]
             )
         if alias is not None:
-            return self._leaf("input", alias, plan, needed)
+            return self._scan("input", alias, plan, needed)
         if name in _CONSTANTS:
-            return self._leaf("constant", name, self._with_a_column(plan), None)
+            return self._scan("constant", name, self._with_a_column(plan), None)
         match name:
             case "Project":
                 return self._project(plan)
@@ -124,7 +124,7 @@ class Inference:
             case _:
                 raise Refused([refusal("operator", f"{name} cannot run incrementally", at=plan, hint=PLAIN_FORMS)])
 
-    def _leaf(self, kind: str, source: str | int, plan: Plan, needed: Sequence[Attribute] | None) -> tuple[Node, Value]:
+    def _scan(self, kind: str, source: str | int, plan: Plan, needed: Sequence[Attribute] | None) -> tuple[Node, Value]:
         wanted = None if needed is None else {expr_id(attribute) for attribute in needed}
         output = output_of(plan)
         if wanted is not None and kind == "input" and any(expr_id(each) in self._copied for each in output):
@@ -135,11 +135,11 @@ class Inference:
             # Rows of which nothing is read are still counted, so one column is kept: one that a row and its withdrawal share.
             own = self._tables[str(source)].hidden if kind == "input" else frozenset()
             columns = (next((each for each in output if str(each.name()) not in own), output[0]),)
-        leaf = StageLeaf(kind, source, plan, columns)
+        scan = StageScan(kind, source, plan, columns)
         if kind == "input":
-            self.inputs.append(leaf)
-        known: dict[int, Component] = {expr_id(attribute): {leaf: attribute} for attribute in columns}
-        return Node(plan, [], leaf), Value([Island([leaf], None)], known)
+            self.inputs.append(scan)
+        known: dict[int, Component] = {expr_id(attribute): {scan: attribute} for attribute in columns}
+        return Node(plan, [], scan), Value([Subplan([scan], None)], known)
 
     def _with_a_column(self, plan: Plan) -> Plan:
         """A relation of constants by whose columns it is known: the row of a SELECT without FROM has none."""
@@ -149,40 +149,42 @@ class Inference:
         return self._catalyst.logical.Project(self._catalyst.seq([one]), plan)
 
     def _cut(self, node: Node, value: Value) -> tuple[Node, Value]:
-        """What is below becomes a stage; what reads it sees a leaf with the same columns."""
-        if node.leaf is not None and not node.leaf.closes:
+        """What is below becomes a stage; what reads it sees a scan with the same columns."""
+        if node.scan is not None and not node.scan.closes:
             return node, value
         self._add_stage(node, value, tuple(output_of(node.plan)))
-        return self._leaf("stage", len(self.stages) - 1, node.plan, None)
+        return self._scan("stage", len(self.stages) - 1, node.plan, None)
 
     def _add_stage(self, node: Node, value: Value, output: tuple[Attribute, ...]) -> None:
         if self._absorbed(node, output):
             return
         if self._limited is not None:
-            for island in value.islands:
-                note_times_of_key(self._catalyst, self._limited, island)
+            for subplan in value.subplans:
+                note_times_of_key(self._catalyst, self._limited, subplan)
         if value.free and not _closes(node):
-            self.stages.append(LinearStage(self._plan_of(node), node.leaves(), output))
+            self.stages.append(LinearStage(self._plan_of(node), node.scans(), output))
         else:
-            self.stages.append(RowsStage(self._plan_of(node), node.leaves(), output, value.islands, cores_of(node)))
+            self.stages.append(
+                RowsStage(self._plan_of(node), node.scans(), output, value.subplans, bounded_parts_of(node))
+            )
 
     def _plan_of(self, node: Node) -> Plan:
-        """The plan of a stage, a marked relation in the place of each leaf."""
-        if node.leaf is not None:
-            return marked_leaf(self._catalyst, node.leaf.columns)
+        """The plan of a stage, a marked relation in the place of each scan."""
+        if node.scan is not None:
+            return marked_scan(self._catalyst, node.scan.columns)
         below = [self._plan_of(child) for child in node.children]
         return node.plan.withNewChildren(self._catalyst.seq(below))
 
     def _absorbed(self, node: Node, output: tuple[Attribute, ...]) -> bool:
         """Projections and filters of groups belong to the aggregate's own stage if that is the latest."""
         above: list[Plan] = []
-        while node.leaf is None:
+        while node.scan is None:
             if simple_name(node.plan) not in ("Project", "Filter") or _is_timed(node.plan):
                 return False
             above.append(node.plan)
             node = node.children[0]
-        stage = self.stages[-1] if self.stages and node.leaf.source == len(self.stages) - 1 else None
-        if node.leaf.kind != "stage" or not isinstance(stage, GroupStage) or node.leaf.closes:
+        stage = self.stages[-1] if self.stages and node.scan.source == len(self.stages) - 1 else None
+        if node.scan.kind != "stage" or not isinstance(stage, GroupStage) or node.scan.closes:
             return False
         for plan in reversed(above):
             stage.above = plan.withNewChildren(self._catalyst.seq([stage.above]))
@@ -204,7 +206,7 @@ class Inference:
             for expression, component in value.carried
             if all(expr_id(column) in shown for column in references(expression))
         ]
-        return Node(plan, [node]), Value(value.islands, columns, carried)
+        return Node(plan, [node]), Value(value.subplans, columns, carried)
 
     def _filter(self, plan: Plan, needed: Sequence[Attribute] | None) -> tuple[Node, Value]:
         (child,) = children(plan)
@@ -221,24 +223,24 @@ class Inference:
         return Node(plan, [node]), value
 
     def _close(self, instant: Expression, value: Value) -> bool:
-        """Notes on the leaves when their rows become final; False if some row cannot tell, or waits for something else already."""
+        """Notes on the scans when their rows become final; False if some row cannot tell, or waits for something else already."""
         component = self._tracer.column(instant, value)
         if component is None:
             # A row without a partner, in which the instant is null, does not wait.
-            component = self._tracer.column(instant, Value(value.islands, value.partly))
-        if component is None or any(leaf.closes or _is_final_at_another(leaf, component[leaf]) for leaf in component):
+            component = self._tracer.column(instant, Value(value.subplans, value.partly))
+        if component is None or any(scan.closes or _is_final_at_another(scan, component[scan]) for scan in component):
             return False
-        for island in value.islands:
-            if not any(leaf in component for leaf in island.leaves):
+        for subplan in value.subplans:
+            if not any(scan in component for scan in subplan.scans):
                 return False
-        for leaf, expression in component.items():
-            leaf.closes.append(expression)
+        for scan, expression in component.items():
+            scan.closes.append(expression)
         return True
 
     def _generate(self, plan: Plan) -> tuple[Node, Value]:
         (child,) = children(plan)
         node, value = self._of(child)
-        return Node(plan, [node]), Value(value.islands, value.columns, value.carried)
+        return Node(plan, [node]), Value(value.subplans, value.columns, value.carried)
 
     def _expand(self, plan: Plan) -> tuple[Node, Value]:
         """A row becomes several; what is the same in all of them is still known."""
@@ -252,7 +254,7 @@ class Inference:
                 found = self._tracer.column(first, value)
                 if found is not None:
                     columns[expr_id(attribute)] = found
-        return Node(plan, [node]), Value(value.islands, columns)
+        return Node(plan, [node]), Value(value.subplans, columns)
 
     def _union(self, plan: Plan, *, mapped: bool = False) -> tuple[Node, Value]:
         """Branches keep their own keys; a column is known if it is in all of them. `mapped`: in each of them rows are mapped alone."""
@@ -266,9 +268,9 @@ class Inference:
                 value.columns.get(expr_id(output[position])) for (_, value), output in zip(found, outputs, strict=True)
             ]
             if all(part is not None for part in parts):
-                columns[expr_id(attribute)] = {leaf: over for part in parts for leaf, over in (part or {}).items()}
-        islands = [island for _, value in found for island in value.islands]
-        return Node(plan, [node for node, _ in found]), Value(islands, columns)
+                columns[expr_id(attribute)] = {scan: over for part in parts for scan, over in (part or {}).items()}
+        subplans = [subplan for _, value in found for subplan in value.subplans]
+        return Node(plan, [node for node, _ in found]), Value(subplans, columns)
 
     def _aggregate(self, plan: Plan, timed: TimedFilter | None) -> tuple[Node, Value]:
         node, value = self._of(children(plan)[0])
@@ -287,18 +289,18 @@ class Inference:
         if timed is not None and not self._close(timed.below(self._catalyst, plan), value):
             node, value, traced = self._keyed(*self._cut(node, value), keys)
             self._close(timed.below(self._catalyst, plan), value)
-        island = _joined(value, [component for _, component in traced], always=not grouping)
+        subplan = _joined(value, [component for _, component in traced], always=not grouping)
         columns: dict[int, Component] = {}
         for named in items(plan.aggregateExpressions()):
-            found = self._of_keys(named, traced, island)
+            found = self._of_keys(named, traced, subplan)
             if found is not None:
                 columns[expr_id(named)] = found
         own = Node(plan, [node])
         if timed is not None:
             own = Node(timed.plan, [own])
         if timed is not None and by_sessions and self._limited is not None:
-            own.core = session_rows(self._catalyst, timed, Value([island], {}))
-        return own, Value([island], columns)
+            own.bounded_part = session_rows(self._catalyst, timed, Value([subplan], {}))
+        return own, Value([subplan], columns)
 
     def _group_stage(self, plan: Plan, node: Node, value: Value, timed: TimedFilter | None) -> tuple[Node, Value]:
         if not value.free or _closes(node):
@@ -306,17 +308,17 @@ class Inference:
         window = None if timed is None else timed.position_of_window(self._catalyst, plan)
         always = plan.groupingExpressions().isEmpty()
         output = tuple(output_of(plan))
-        self.stages.append(GroupStage(self._plan_of(node), node.leaves(), plan, plan, output, window, always))
-        return self._leaf("stage", len(self.stages) - 1, plan, None)
+        self.stages.append(GroupStage(self._plan_of(node), node.scans(), plan, plan, output, window, always))
+        return self._scan("stage", len(self.stages) - 1, plan, None)
 
     def _window(self, plan: Plan) -> tuple[Node, Value]:
         (below,) = children(plan)
-        looks_up = self._limited is not None and is_look_up(plan)
-        node, value, core = self._looked_up(plan, below) if looks_up else (*self._of(below), None)
+        joins_versions = self._limited is not None and is_temporal_join(plan)
+        node, value, bounded_part = self._looked_up(plan, below) if joins_versions else (*self._of(below), None)
         ranking = self._rankings.get(expr_id(items(plan.windowExpressions())[0]))
         if self._limited is None:
-            node, value = self._ordered(node, value, ranking or near_window(plan) or running_window(plan))
-        sides = LookUpSides(self._catalyst, plan, node, value) if is_look_up(plan) else None
+            node, value = self._ordered(node, value, ranking or bounded_window(plan) or cumulative_window(plan))
+        sides = TemporalJoinSides(self._catalyst, plan, node, value) if is_temporal_join(plan) else None
         node, value, traced = self._keyed(node, value, items(plan.partitionSpec()))
         if sides is not None and node is sides.below:
             sides.note()
@@ -324,8 +326,8 @@ class Inference:
         for key, component in traced:
             if is_attribute(key):
                 columns[expr_id(key)] = component
-        island = _joined(value, [component for _, component in traced], always=False)
-        return Node(plan, [node], core=core if node.leaf is None else None), Value([island], columns)
+        subplan = _joined(value, [component for _, component in traced], always=False)
+        return Node(plan, [node], bounded_part=bounded_part if node.scan is None else None), Value([subplan], columns)
 
     def _note_ranks(self, plan: Plan) -> None:
         """Notes the window below a filter if it takes only its first rows. Of rows that come only so late it is known what they need."""
@@ -338,7 +340,7 @@ class Inference:
             self._rankings[expr_id(items(plan.windowExpressions())[0])] = ranking
 
     def _ordered(self, node: Node, value: Value, rows: OrderedRows | None) -> tuple[Node, Value]:
-        """Rows of which but few are looked at. Those that are mapped alone become a leaf, whose state can be in the order of these."""
+        """Rows of which but few are looked at. Those that are mapped alone become a scan, whose state can be in the order of these."""
         if rows is None or not value.free or not rows.can_read:
             return node, value
         between: list[Plan] = []
@@ -348,18 +350,18 @@ class Inference:
             (below,) = below.children
         places = (
             None
-            if below.leaf is None
-            else places_below(self._catalyst, between, below.leaf.columns, must_not_fail=rows.hides_rows)
+            if below.scan is None
+            else places_below(self._catalyst, between, below.scan.columns, must_not_fail=rows.hides_rows)
         )
         if places is not None and rows.reads(places):
             return node, value
         return self._cut(node, value) if can_be_kept(output_of(node.plan)) else (node, value)
 
-    def _looked_up(self, plan: Plan, below: Plan) -> tuple[Node, Value, Core | None]:
-        """The union of rows and versions below a look-up, perhaps under a choice of its columns."""
+    def _looked_up(self, plan: Plan, below: Plan) -> tuple[Node, Value, TimeBoundedPart | None]:
+        """The union of rows and versions below a temporal join, perhaps under a choice of its columns."""
         if simple_name(below) == "Project":
-            node, value, core = self._looked_up(plan, children(below)[0])
-            return Node(below, [node]), value, core
+            node, value, bounded_part = self._looked_up(plan, children(below)[0])
+            return Node(below, [node]), value, bounded_part
         if simple_name(below) != "Union":
             return (*self._of(below), None)
         node, value = self._union(below, mapped=True)
@@ -369,14 +371,14 @@ class Inference:
         self, node: Node, value: Value, keys: Sequence[Expression]
     ) -> tuple[Node, Value, list[tuple[Expression, Component]]]:
         """The keys that survive below an operator over whole groups of rows; if none does, what is below is cut off."""
-        if self._limited is not None and cores_of(node):
+        if self._limited is not None and bounded_parts_of(node):
             node, value = self._cut(node, value)
         traced = self._traced(keys, value)
         if not traced and (keys or not value.free):
             node, value = self._cut(node, value)
             traced = self._traced(keys, value)
-        for leaf in value.leaves:
-            leaf.linear = False
+        for scan in value.scans:
+            scan.linear = False
         return node, value, traced
 
     def _traced(self, keys: Sequence[Expression], value: Value) -> list[tuple[Expression, Component]]:
@@ -384,27 +386,27 @@ class Inference:
         return [(key, component) for key, component in found if component is not None]
 
     def _of_keys(
-        self, named: Expression, traced: Sequence[tuple[Expression, Component]], island: Island
+        self, named: Expression, traced: Sequence[tuple[Expression, Component]], subplan: Subplan
     ) -> Component | None:
         """A result that is made of keys alone."""
         expression = without_alias(named)
-        found = {leaf: self._rewritten(expression, traced, leaf) for leaf in island.leaves}
+        found = {scan: self._rewritten(expression, traced, scan) for scan in subplan.scans}
         if not references(expression) or any(each is None for each in found.values()):
             return None
-        return {leaf: each for leaf, each in found.items() if each is not None}
+        return {scan: each for scan, each in found.items() if each is not None}
 
     def _rewritten(
-        self, expression: Expression, traced: Sequence[tuple[Expression, Component]], leaf: StageLeaf
+        self, expression: Expression, traced: Sequence[tuple[Expression, Component]], scan: StageScan
     ) -> Expression | None:
         for key, component in traced:
             if expression.semanticEquals(key):
-                return component[leaf]
+                return component[scan]
         if is_attribute(expression) or simple_name(expression) == "AggregateExpression":
             return None  # what a function makes of many rows is no key of one, also where its argument is one
         below = children(expression)
         if not below:
             return expression
-        replaced = [self._rewritten(child, traced, leaf) for child in below]
+        replaced = [self._rewritten(child, traced, scan) for child in below]
         if any(each is None for each in replaced):
             return None
         return expression.withNewChildren(self._catalyst.seq(replaced))
@@ -419,8 +421,8 @@ class Inference:
         return self._sides_joined(plan, self._mapped(*left), self._mapped(*right), bounds)
 
     def _apart(self, node: Node, value: Value) -> tuple[Node, Value]:
-        """A core keeps its stage for itself."""
-        return self._cut(node, value) if cores_of(node) else (node, value)
+        """A time-bounded part keeps its stage for itself."""
+        return self._cut(node, value) if bounded_parts_of(node) else (node, value)
 
     def _mapped(self, node: Node, value: Value) -> tuple[Node, Value]:
         """A relation of which each row is mapped alone in this stage."""
@@ -452,11 +454,11 @@ class Inference:
         if not whole:
             return self._join_without_key(plan, (left, left_value), (right, right_value), bounds)
         components = [{**one, **other} for _, one, other in whole]
-        islands = [*left_value.islands, *right_value.islands]
-        island = _joined(Value(islands, {}), components, always=False)
+        subplans = [*left_value.subplans, *right_value.subplans]
+        subplan = _joined(Value(subplans, {}), components, always=False)
         if self._limited is None:
-            island.matched = tuple(
-                at for at, each in enumerate(components) if not whole[at][0].of_nulls and _is_matched(each, islands)
+            subplan.matched = tuple(
+                at for at, each in enumerate(components) if not whole[at][0].of_nulls and _is_matched(each, subplans)
             )
         columns: dict[int, Component] = {}
         if kind in LEFT_KEPT:
@@ -466,12 +468,12 @@ class Inference:
         carried: list[tuple[Expression, Component]] = []
         for (pair, _, _), component in zip(whole, components, strict=True):
             carried += self._carried(kind, pair, component, columns)
-        core = self._core(bounds, left_value, right_value)
+        bounded_part = self._bounded_part(bounds, left_value, right_value)
         partly = {**left_value.columns, **right_value.columns}
-        return Node(plan, [left, right], core=core), Value([island], columns, carried, partly)
+        return Node(plan, [left, right], bounded_part=bounded_part), Value([subplan], columns, carried, partly)
 
-    def _core(self, bounds: tuple[Bound, Bound] | None, left: Value, right: Value) -> PartnerRows | None:
-        return None if bounds is None else partner_rows(self._tracer, bounds, left, right)
+    def _bounded_part(self, bounds: tuple[Bound, Bound] | None, left: Value, right: Value) -> IntervalJoinRows | None:
+        return None if bounds is None else interval_join_rows(self._tracer, bounds, left, right)
 
     def _pairs(self, pairs: Sequence[EqualPair], left: Value, right: Value) -> list[_Pair]:
         comparable = [pair for pair in pairs if can_be_compared(pair)]
@@ -502,25 +504,27 @@ class Inference:
         """One side's rows meet all rows of the other: they are kept whole, and the other side keeps its keys."""
         kind = join_kind(plan)
         if kind == "FullOuter":
-            value = Value([*left[1].islands, *right[1].islands], {})
+            value = Value([*left[1].subplans, *right[1].subplans], {})
             # Of a side that has a row without any input there is one, whether it meets another or not.
-            always = any(island.always for island in value.islands)
-            core = self._core(bounds, left[1], right[1])
+            always = any(subplan.always for subplan in value.subplans)
+            bounded_part = self._bounded_part(bounds, left[1], right[1])
             partly = {**left[1].columns, **right[1].columns}
-            island = _joined(value, [], always=always)
-            return Node(plan, [left[0], right[0]], core=core), Value([island], {}, partly=partly)
+            subplan = _joined(value, [], always=always)
+            return Node(plan, [left[0], right[0]], bounded_part=bounded_part), Value([subplan], {}, partly=partly)
         kept, other = (left, right) if kind in LEFT_KEPT else (right, left)
         node, value = self._cut(*other)
-        wholes = node.leaves()
-        for leaf in wholes:
-            leaf.whole = True
-        islands = [
-            Island(island.leaves, island.components, [*island.wholes, *wholes], island.always, island.matched)
-            for island in kept[1].islands
+        wholes = node.scans()
+        for scan in wholes:
+            scan.whole = True
+        subplans = [
+            Subplan(subplan.scans, subplan.components, [*subplan.wholes, *wholes], subplan.always, subplan.matched)
+            for subplan in kept[1].subplans
         ]
         sides = [(kept[0], kept[1]), (node, value)] if kind in LEFT_KEPT else [(node, value), (kept[0], kept[1])]
-        core = self._core(bounds, *(value for _, value in sides))
-        return Node(plan, [side for side, _ in sides], core=core), Value(islands, kept[1].columns, kept[1].carried)
+        bounded_part = self._bounded_part(bounds, *(value for _, value in sides))
+        return Node(plan, [side for side, _ in sides], bounded_part=bounded_part), Value(
+            subplans, kept[1].columns, kept[1].carried
+        )
 
 
 def can_be_compared(pair: EqualPair) -> bool:
@@ -528,25 +532,25 @@ def can_be_compared(pair: EqualPair) -> bool:
     return bool(pair.left.dataType().sameType(pair.right.dataType()))
 
 
-def _joined(value: Value, components: list[Component], *, always: bool) -> Island:
-    """One island of all leaves, under the given keys."""
-    wholes = [leaf for island in value.islands for leaf in island.wholes]
-    return Island(value.leaves, components, wholes, always)
+def _joined(value: Value, components: list[Component], *, always: bool) -> Subplan:
+    """One subplan of all scans, under the given keys."""
+    wholes = [scan for subplan in value.subplans for scan in subplan.wholes]
+    return Subplan(value.scans, components, wholes, always)
 
 
 def _whole(traced: Sequence[_Pair]) -> list[tuple[EqualPair, Component, Component]]:
     return [(pair, one, other) for pair, one, other in traced if one is not None and other is not None]
 
 
-def _is_matched(component: Component, islands: Sequence[Island]) -> bool:
+def _is_matched(component: Component, subplans: Sequence[Subplan]) -> bool:
     """Whether rows in which it is null meet none below either: each is mapped alone there, or is matched by the same."""
     return all(
-        island.components is None
+        subplan.components is None
         or any(
-            all(island.components[at][leaf].semanticEquals(component[leaf]) for leaf in island.leaves)
-            for at in island.matched
+            all(subplan.components[at][scan].semanticEquals(component[scan]) for scan in subplan.scans)
+            for at in subplan.matched
         )
-        for island in islands
+        for subplan in subplans
     )
 
 
@@ -554,17 +558,17 @@ def _mark_linear(kind: str, left: Value, right: Value) -> None:
     """A side of which a row may be shown though it meets none, or hidden because it does, is not mapped row by row."""
     for value, alone in ((left, kind in LEFT_KEPT), (right, kind in RIGHT_KEPT)):
         if not alone:
-            for leaf in value.leaves:
-                leaf.linear = False
+            for scan in value.scans:
+                scan.linear = False
 
 
-def _is_final_at_another(leaf: StageLeaf, instant: Expression) -> bool:
+def _is_final_at_another(scan: StageScan, instant: Expression) -> bool:
     """Whether a state keeps another instant with the rows already: a row may have partners for longer than it waits for a version."""
-    return leaf.final is not None and not leaf.final.semanticEquals(instant)
+    return scan.final is not None and not scan.final.semanticEquals(instant)
 
 
 def _closes(node: Node) -> bool:
-    return any(leaf.closes for leaf in node.leaves())
+    return any(scan.closes for scan in node.scans())
 
 
 def _is_timed(plan: Plan) -> bool:

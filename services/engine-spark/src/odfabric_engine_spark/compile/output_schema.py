@@ -1,4 +1,4 @@
-"""The output of a transform: its columns, their types, and whether they fit the dataset.
+"""Output schema: columns, types, and whether they fit the dataset.
 
 Owns the way from the schema that Spark found for a query to the schema of slices. Invariant: a column that is passed through
 unchanged keeps the type that it has in the input, and one schema holds for all slices of a dataset. Source: specification
@@ -17,7 +17,7 @@ from odfabric.errors import OdfError
 from odfabric.formats.slices.slice_schema import check_storable
 from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric_engine_spark.compile.staged_query import StagedQuery
-from odfabric_engine_spark.plan.input_tables import InputTable, leaf_alias
+from odfabric_engine_spark.plan.input_tables import InputTable, scan_alias
 from odfabric_engine_spark.plan.query_classes import AggregateQuery, LinearQuery
 from odfabric_engine_spark.plan.time.event_times import sources_of
 from odfabric_engine_spark.rows.output_shape import OutputShape
@@ -95,7 +95,7 @@ def _passed_through(plan: Plan, index: int, field: pa.Field, tables: Mapping[str
 
 def _declared_types(column: Expression, plan: Plan, tables: Mapping[str, InputTable]) -> Iterator[pa.DataType | None]:
     """The types of the inputs' columns that a column of a plan is; None where it is made on the way."""
-    alias = leaf_alias(plan)
+    alias = scan_alias(plan)
     if alias is not None:
         names = [str(each.name()) for each in output_of(plan) if expr_id(each) == expr_id(column)]
         yield tables[alias].arrow.field(names[0]).type

@@ -1,4 +1,4 @@
-"""From a normal plan to a staged query.
+"""Compile a normal plan to a staged query.
 
 Owns the order of things: columns that nobody needs go, identities come in, keys are inferred, and what each stage needs to run is
 made once. Invariant: a plan that passes here has a rule for every node. Source: incremental method, section 6.
@@ -11,7 +11,7 @@ from odfabric_engine_spark.compile.row_identity import identified
 from odfabric_engine_spark.compile.staged_query import StagedQuery
 from odfabric_engine_spark.operators.aggregate.aggregate_stage import GroupPlan
 from odfabric_engine_spark.operators.expiry.earliest_open_time import columns_to_follow
-from odfabric_engine_spark.operators.expiry.finality import closings
+from odfabric_engine_spark.operators.expiry.finality import final_instants
 from odfabric_engine_spark.operators.expiry.late_data import Lateness
 from odfabric_engine_spark.operators.expiry.open_windows import check_session_gaps, longest_wait_us
 from odfabric_engine_spark.operators.keyed_recompute.recompute_plan import RowsPlan
@@ -32,7 +32,7 @@ def staged_query(query: NormalQuery) -> StagedQuery:
     check_session_gaps(catalyst, plan)
     pruned = without_unread(catalyst, plan)
     found = identified(catalyst, pruned)
-    inference = Inference(catalyst, times, limited=query.lateness_us is not None, copied=query.copies.numbers)
+    inference = Inference(catalyst, times, limited=query.lateness_us is not None, copied=query.duplicates.numbers)
     stages = inference.run(found.plan)
     check_kept_types(stages)
     groups = {index: GroupPlan(catalyst, stage) for index, stage in enumerate(stages) if isinstance(stage, GroupStage)}
@@ -42,7 +42,7 @@ def staged_query(query: NormalQuery) -> StagedQuery:
     }
     lateness = None
     if query.lateness_us is not None:
-        ends = closings(catalyst, found.plan, times, inference.inputs, query.copies)
+        ends = final_instants(catalyst, found.plan, times, inference.inputs, query.duplicates)
         lateness = Lateness.of(catalyst, times, ends, stages=stages, limit_us=query.lateness_us)
     return StagedQuery(
         catalyst=catalyst,

@@ -1,4 +1,4 @@
-"""Which class of operators a query is of, and the parts in which it runs.
+"""Classify a query of one step: row-wise, or one keyed aggregate.
 
 Owns the decision what can run incrementally: linear queries, and one keyed aggregate with linear parts below and above it.
 Everything else is refused with a reason and a way around. Invariant: what is accepted obeys the law of transforms, that the net
@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 
 from odfabric.errors import InvalidQuery
 from odfabric_engine_spark.plan.aggregates.aggregate_calls import CallReader, calls_of, group_columns
-from odfabric_engine_spark.plan.column_lineage import Leaf, columns_used, leaves_of
+from odfabric_engine_spark.plan.column_lineage import Scan, columns_used, scans_of
 from odfabric_engine_spark.plan.group_keys import has_bytes
-from odfabric_engine_spark.plan.input_tables import InputTable, leaf_alias
+from odfabric_engine_spark.plan.input_tables import InputTable, scan_alias
 from odfabric_engine_spark.plan.predicate_pushdown import with_filters_pushed
 from odfabric_engine_spark.plan.query_classes import AggregateQuery, LinearQuery
 from odfabric_engine_spark.plan.resolution import ResolvedQuery
@@ -80,7 +80,7 @@ def classify(
         if query.lateness is not None:
             raise no_lateness(query.lateness)
         names = [str(attribute.name()) for attribute in output_of(plan)]
-        return LinearQuery(catalyst, plan, leaves_of(plan), operation_name in names)
+        return LinearQuery(catalyst, plan, scans_of(plan), operation_name in names)
     return _aggregate_query(catalyst, plan, aggregates[0], query.lateness, tables)
 
 
@@ -88,20 +88,20 @@ def _aggregate_query(
     catalyst: Catalyst, plan: Plan, aggregate: Plan, lateness: Lateness | None, tables: Mapping[str, InputTable]
 ) -> AggregateQuery:
     below = children(aggregate)[0]
-    leaves = leaves_of(below)
+    scans = scans_of(below)
     event_times = {alias: table.vocabulary.event_time for alias, table in tables.items()}
     window = find_window(catalyst, aggregate, event_times)
     if window is None and _has_timed_window(aggregate, EventTimes(tables)):
         raise Refused([refusal("window", "branches make their windows apart", at=aggregate, hint=PLAIN_FORMS)])
     if lateness is not None and window is None:
         raise no_lateness(lateness)
-    _check_system_columns(aggregate, leaves, tables)
+    _check_system_columns(aggregate, scans, tables)
     columns = tuple(group_columns(aggregate))
     reader = CallReader(catalyst)
     calls = tuple(reader.read(call) for call in calls_of(aggregate))
     inputs = tuple(reader.inputs)
     lateness_us = None if lateness is None else lateness.us
-    return AggregateQuery(catalyst, below, aggregate, plan, leaves, columns, calls, inputs, window, lateness_us)
+    return AggregateQuery(catalyst, below, aggregate, plan, scans, columns, calls, inputs, window, lateness_us)
 
 
 def _has_timed_window(aggregate: Plan, times: EventTimes) -> bool:
@@ -139,7 +139,7 @@ def _problems(plan: Plan) -> Iterator[InvalidQuery]:
             rule, message, hint = _REASONS[name]
             yield refusal(rule, message, at=node, hint=hint)
         elif name in _CONSTANTS:
-            if leaf_alias(node) is None:
+            if scan_alias(node) is None:
                 hint = "select them from an input"
                 yield refusal("constant-rows", "every part of a transform must read an input", at=node, hint=hint)
         elif name == "Generate" and not below_aggregate and _has_aggregate(node):
@@ -198,14 +198,14 @@ def _aggregate_problems(node: Plan, *, below_aggregate: bool, below_union: bool)
             )
 
 
-def _check_system_columns(aggregate: Plan, leaves: tuple[Leaf, ...], tables: Mapping[str, InputTable]) -> None:
+def _check_system_columns(aggregate: Plan, scans: tuple[Scan, ...], tables: Mapping[str, InputTable]) -> None:
     """Offset, op and system time of a row say nothing of the relation: an aggregate that reads them obeys no law."""
     used = columns_used(aggregate)
     names = {
         name
-        for leaf in leaves
-        for column, name in leaf.columns.items()
-        if column in used and name in tables[leaf.alias].hidden
+        for scan in scans
+        for column, name in scan.columns.items()
+        if column in used and name in tables[scan.alias].hidden
     }
     if names:
         text = "the system column {} can be read by queries without aggregates only"

@@ -1,4 +1,4 @@
-"""Row-wise queries that read what a record has of its own.
+"""Row-wise queries that read offset, operation or system time of a record.
 
 Owns the refusal of queries whose rows depend on `offset`, `op` or `system_time`. Invariant: an accepted query says the same of a
 row and of the record that takes it back, so that it withdraws rows that it gave (law L3). One that gives `op` itself says what
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from odfabric.errors import InvalidQuery
 from odfabric_engine_spark.compile.plan_to_stages import without_unread
 from odfabric_engine_spark.plan.column_lineage import columns_used
-from odfabric_engine_spark.plan.input_tables import InputTable, leaf_alias
+from odfabric_engine_spark.plan.input_tables import InputTable, scan_alias
 from odfabric_engine_spark.plan.query_classes import LinearQuery
 from odfabric_engine_spark.spark.catalyst.plan_nodes import (
     Expression,
@@ -33,9 +33,9 @@ def check_records_unread(query: LinearQuery, tables: Mapping[str, InputTable], *
         return
     hidden = {
         column: name
-        for leaf in query.leaves
-        for column, name in leaf.columns.items()
-        if name in tables[leaf.alias].hidden
+        for scan in query.scans
+        for column, name in scan.columns.items()
+        if name in tables[scan.alias].hidden
     }
     if hidden.keys().isdisjoint(columns_used(query.plan)):
         return
@@ -47,7 +47,7 @@ def check_records_unread(query: LinearQuery, tables: Mapping[str, InputTable], *
 
 def _first_uses(query: LinearQuery, names: Mapping[int, str]) -> dict[str, Expression]:
     """Where each of these columns, named by id, is read for the first time: plans have what is further out first."""
-    nodes = [node for node in walk_plan(query.plan) if leaf_alias(node) is None]
+    nodes = [node for node in walk_plan(query.plan) if scan_alias(node) is None]
     parts = [part for node in nodes for each in expressions_of(node) for part in walk_expression(each)]
     return {names[expr_id(part)]: part for part in parts if is_attribute(part) and expr_id(part) in names}
 

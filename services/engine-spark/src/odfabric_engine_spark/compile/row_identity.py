@@ -1,4 +1,4 @@
-"""The identity of output rows: what tells that a new row takes the place of an old one.
+"""Row identity: which new row replaces which old row.
 
 Owns the hidden column that carries the key of the last keyed operator up to the result. Invariant: it changes neither the rows
 nor their number, and a query without such a key has none. Source: semantics of transforms, section 3; rulings on pairs.

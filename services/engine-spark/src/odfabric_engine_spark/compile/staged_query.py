@@ -1,4 +1,4 @@
-"""A query cut into stages: what each of them is, and in which order they run.
+"""A compiled query: its stages in the order in which they run.
 
 Owns the classes of stages. Invariant: a stage reads inputs and changes of earlier stages only; the last one gives the output.
 Not here: how a query is cut (`key_inference`), how stages run (`recompute_run`, `weighted_mapping`, `aggregate_stage`).

@@ -1,17 +1,17 @@
-"""The parts of a stage that end by times of single rows: sessions, look-ups, joins within a span of event times.
+"""Time-bounded parts of a stage: sessions, temporal joins, interval joins.
 
-Owns what is known of such a part while keys are inferred: which leaves it reads, and when a row of each is final. Invariant: above
-a core in its stage each row is mapped alone, and below it too, so a result depends on the rows that the core itself brings
-together. Not here: what may be forgotten of it (`state_expiry`). Source: rulings on steps, on lateness and on temporal joins.
+Owns what is known of such a part while keys are inferred: which scans it reads, and when a row of each is final. Invariant: above
+a time-bounded part in its stage each row is mapped alone, and below it too, so a result depends on the rows that the time-bounded part itself brings
+together. Not here: what may be removed of it (`state_expiry`). Source: rulings on steps, on lateness and on temporal joins.
 """
 
 from __future__ import annotations
 
 from odfabric_engine_spark.plan.partitioning.partition_keys import (
-    Core,
-    Island,
     Node,
-    StageLeaf,
+    StageScan,
+    Subplan,
+    TimeBoundedPart,
 )
 from odfabric_engine_spark.plan.time.event_times import WINDOW_END, EventTimes
 from odfabric_engine_spark.spark.catalyst.plan_nodes import (
@@ -24,28 +24,28 @@ _MAPPING = frozenset({"Project", "Filter", "Generate", "Expand", "Union"})
 """Nodes that map each row alone."""
 
 
-def cores_of(node: Node) -> list[Core]:
-    """The cores of a relation whose results reach it row by row."""
-    if node.core is not None:
-        return [node.core]
-    if node.leaf is not None or simple_name(node.plan) not in _MAPPING:
+def bounded_parts_of(node: Node) -> list[TimeBoundedPart]:
+    """The time-bounded parts of a relation whose results reach it row by row."""
+    if node.bounded_part is not None:
+        return [node.bounded_part]
+    if node.scan is not None or simple_name(node.plan) not in _MAPPING:
         return []
-    return [core for child in node.children for core in cores_of(child)]
+    return [bounded_part for child in node.children for bounded_part in bounded_parts_of(child)]
 
 
-def note_times_of_key(catalyst: Catalyst, times: EventTimes, island: Island) -> None:
+def note_times_of_key(catalyst: Catalyst, times: EventTimes, subplan: Subplan) -> None:
     """Where a part of the key is a time, rows that nothing waits for are final by that."""
-    if island.wholes or any(leaf.ends for leaf in island.leaves):
+    if subplan.wholes or any(scan.ends for scan in subplan.scans):
         return
-    for component in island.components or ():
-        found = {leaf: _time_of_key(catalyst, times, component[leaf], leaf) for leaf in island.leaves}
+    for component in subplan.components or ():
+        found = {scan: _time_of_key(catalyst, times, component[scan], scan) for scan in subplan.scans}
         if all(each is not None for each in found.values()):
-            for leaf, instant in found.items():
-                leaf.final = instant
+            for scan, instant in found.items():
+                scan.final = instant
             return
 
 
-def _time_of_key(catalyst: Catalyst, times: EventTimes, key: Expression, leaf: StageLeaf) -> Expression | None:
-    if times.is_event_time(key, leaf.plan):
+def _time_of_key(catalyst: Catalyst, times: EventTimes, key: Expression, scan: StageScan) -> Expression | None:
+    if times.is_event_time(key, scan.plan):
         return key
-    return catalyst.member(key, WINDOW_END) if times.is_timed_window(key, leaf.plan) else None
+    return catalyst.member(key, WINDOW_END) if times.is_timed_window(key, scan.plan) else None

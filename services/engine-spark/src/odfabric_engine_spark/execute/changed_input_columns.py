@@ -1,4 +1,4 @@
-"""Inputs that have got other columns since the last transaction.
+"""Inputs whose columns have changed since the last transaction.
 
 Owns the question whether the query makes the same of them. Invariant: a transaction continues only where the query means over the inputs
 of now what it meant over those of before, so that nothing is withdrawn that was never there: `*` in a function or in a comparison of whole

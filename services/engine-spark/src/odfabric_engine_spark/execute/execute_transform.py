@@ -1,4 +1,4 @@
-"""The operation ExecuteTransform: the next slice, checkpoint and watermark of a derivative dataset.
+"""The operation ExecuteTransform: next slice, checkpoint and watermark.
 
 Owns the order of a transaction: judge the query, read the checkpoint, run, write slice and checkpoint. Invariant: the outcome
 is a function of the request alone, byte by byte, and a request that does not continue its checkpoint is refused. Source:
@@ -48,7 +48,7 @@ from odfabric_engine_spark.plan.query_classes import AggregateQuery, LinearQuery
 from odfabric_engine_spark.rows.block_steps import Timeline, timeline
 from odfabric_engine_spark.rows.change_records import Records
 from odfabric_engine_spark.rows.failing_rows import FailedRows
-from odfabric_engine_spark.rows.input_scan import LeafRows
+from odfabric_engine_spark.rows.input_scan import ScanRows
 from odfabric_engine_spark.rows.output_shape import OutputShape
 from odfabric_engine_spark.rows.slice_writer import SliceShape, write_transformed
 from odfabric_engine_spark.spark.calls.call import EngineCall
@@ -66,7 +66,7 @@ from odfabric_engine_spark.state.checkpoint import (
     read_checkpoint,
     write_checkpoint,
 )
-from odfabric_engine_spark.state.stored_runs import SealedState, StateWork
+from odfabric_engine_spark.state.stored_runs import StateToStore, StateWork
 
 GROUPS = "groups"
 
@@ -88,7 +88,7 @@ class _Transaction:
 class _Left:
     """What a transaction leaves: its states by name, and how far the output is complete (None: not at all)."""
 
-    states: Mapping[str, SealedState]
+    states: Mapping[str, StateToStore]
     late_rows_dropped: int
     complete_to: Instant | None
 
@@ -147,7 +147,7 @@ def _attempt(transaction: _Transaction, call: EngineCall, *, consolidated: bool)
     judged, request = transaction.judged, transaction.request
     query = judged.query
     if isinstance(query, LinearQuery):
-        rows = _leaf_rows(transaction, call, consolidated=consolidated)
+        rows = _scan_rows(transaction, call, consolidated=consolidated)
         found = linear_records(query, transaction.shape, rows, transaction.tables, call)
         return _write(transaction, call, found, lambda: _Left({}, 0, transaction.line.watermark))
     if isinstance(query, StagedQuery):
@@ -158,7 +158,7 @@ def _attempt(transaction: _Transaction, call: EngineCall, *, consolidated: bool)
         query,
         run,
         judged.aggregate,
-        _leaf_rows(transaction, call, consolidated=consolidated),
+        _scan_rows(transaction, call, consolidated=consolidated),
         tables=transaction.tables,
         inputs=request.inputs,
         size=TransactionSize(request.bytes_in_hand_max),
@@ -196,11 +196,11 @@ def _attempt_staged(
         running.close()
 
 
-def _leaf_rows(transaction: _Transaction, call: EngineCall, *, consolidated: bool) -> LeafRows:
+def _scan_rows(transaction: _Transaction, call: EngineCall, *, consolidated: bool) -> ScanRows:
     query = transaction.judged.query
     assert not isinstance(query, StagedQuery)
-    return LeafRows(
-        query.leaves,
+    return ScanRows(
+        query.scans,
         transaction.judged.needed,
         tables=transaction.tables,
         inputs=transaction.request.inputs,

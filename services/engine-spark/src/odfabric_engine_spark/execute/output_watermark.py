@@ -1,4 +1,4 @@
-"""The watermark of an output: up to which event time it is complete.
+"""Output watermark: up to which event time the output is complete.
 
 Owns the least event time that a window which has not been emitted can carry. Source: semantics of transforms, section 4; rulings
 on output watermarks.

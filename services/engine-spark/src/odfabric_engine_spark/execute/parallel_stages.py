@@ -1,4 +1,4 @@
-"""Which stages of a run are computed at once: those that wait for nothing of each other.
+"""Stages that run at once because none waits for another.
 
 Owns the order. Most of a small stage is Spark making a plan, which is work of one core, so a query of many stages would leave the
 others idle. Invariant: a stage begins when all that it reads is there; one with many rows has memory and cores for itself; however

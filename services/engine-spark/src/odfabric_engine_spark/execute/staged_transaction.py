@@ -36,23 +36,23 @@ from odfabric_engine_spark.operators.keyed_recompute.recompute_run import RowsRu
 from odfabric_engine_spark.operators.row_wise.weighted_mapping import run_linear
 from odfabric_engine_spark.operators.session.open_sessions import open_sessions_from
 from odfabric_engine_spark.operators.touched_keys.before_and_after import constant_rows
-from odfabric_engine_spark.plan.column_lineage import Leaf
+from odfabric_engine_spark.plan.column_lineage import Scan
 from odfabric_engine_spark.plan.input_tables import InputTable
-from odfabric_engine_spark.plan.partitioning.partition_keys import StageLeaf
+from odfabric_engine_spark.plan.partitioning.partition_keys import StageScan
 from odfabric_engine_spark.plan.partitioning.stages import GroupStage, LinearStage, RowsStage, Stage
 from odfabric_engine_spark.rows.block_steps import Step, Timeline, micros
 from odfabric_engine_spark.rows.change_records import Records
 from odfabric_engine_spark.rows.delta import Delta
-from odfabric_engine_spark.rows.input_scan import LeafRows, weights_of
+from odfabric_engine_spark.rows.input_scan import ScanRows, weights_of
 from odfabric_engine_spark.rows.output_shape import OutputShape, as_output
-from odfabric_engine_spark.rows.retractions_before_inserts import WithdrawnRows, log_owed_rows
+from odfabric_engine_spark.rows.retractions_before_inserts import WithdrawnRows, log_unmatched_retractions
 from odfabric_engine_spark.rows.row_mapping import RowMapping
 from odfabric_engine_spark.spark.calls.call import EngineCall
 from odfabric_engine_spark.spark.calls.memory_limit import TransactionSize
 from odfabric_engine_spark.spark.catalyst.plan_nodes import expr_id
 from odfabric_engine_spark.state.checkpoint import StoredCheckpoint
 from odfabric_engine_spark.state.row_state import RowState
-from odfabric_engine_spark.state.stored_runs import SealedState, StateWork
+from odfabric_engine_spark.state.stored_runs import StateToStore, StateWork
 
 _NANOS_PER_MICRO = 1_000
 
@@ -66,7 +66,7 @@ class StageStates:
         self.opened: dict[str, RowState] = {}
 
     def rows(self, name: str, schema: pa.Schema, *, timed: bool) -> RowState:
-        """The rows of a leaf."""
+        """The rows of a scan."""
         self.opened[name] = self._rows(name, schema, timed=timed)
         return self.opened[name]
 
@@ -79,8 +79,10 @@ class StageStates:
         """Groups, and the values that are kept beside them."""
         timed = shape.end_column is not None
         values = {
-            at: ValueState(slot, self._rows(values_name(name, slot), ValueState.schema(slot), timed=timed))
-            for at, slot in shape.accumulators.values_slots.items()
+            at: ValueState(
+                statistic, self._rows(values_name(name, statistic), ValueState.schema(statistic), timed=timed)
+            )
+            for at, statistic in shape.accumulators.values_statistics.items()
         }
         return GroupStates(self._groups(name, shape), values)
 
@@ -135,25 +137,25 @@ class StagedTransaction:
         self._size = size
         self._call = call
         self._first = first
-        self._leaves = _input_leaves(query)
-        self._rows = LeafRows(
-            [Leaf(position, str(leaf.source), _names(leaf)) for position, leaf in enumerate(self._leaves)],
-            [frozenset(_names(leaf).values()) for leaf in self._leaves],
+        self._scans = _input_scans(query)
+        self._rows = ScanRows(
+            [Scan(position, str(scan.source), _names(scan)) for position, scan in enumerate(self._scans)],
+            [frozenset(_names(scan).values()) for scan in self._scans],
             tables=tables,
             inputs=inputs,
             call=call,
             consolidated=consolidated,
         )
         self._dropped: dict[str, list[Longs]] = defaultdict(list)
-        self._withdrawn: dict[StageLeaf, WithdrawnRows] = {}
+        self._withdrawn: dict[StageScan, WithdrawnRows] = {}
         self._states = states
         self._alone = Lock()
         self._runs = [self._run_of(number, states) for number in range(len(query.stages))]
 
     @property
-    def states(self) -> dict[str, SealedState]:
+    def states(self) -> dict[str, StateToStore]:
         """All states after the transaction."""
-        found: dict[str, SealedState] = dict(self._states.opened)
+        found: dict[str, StateToStore] = dict(self._states.opened)
         for number, run in enumerate(self._runs):
             if isinstance(run, GroupRun):
                 found |= run.states(groups_name(number))
@@ -171,7 +173,7 @@ class StagedTransaction:
             self._call.progress("stages", done, len(runs))
             yield self._advance(run)
             self._first = False
-            self._forget(run.marks)
+            self._expire(run.marks)
         for running in self._rows_runs:
             running.stored()
 
@@ -184,17 +186,17 @@ class StagedTransaction:
     def _rows_runs(self) -> list[RowsRun]:
         return [running for running in self._runs if isinstance(running, RowsRun)]
 
-    def _forget(self, marks: Watermarks) -> None:
+    def _expire(self, marks: Watermarks) -> None:
         """What no row can need that is taken from now on."""
         lateness = self._query.lateness
         if lateness is None or marks.after_us is None:
             return
         before_us = None if marks.before_us is None else lateness.bound_us(marks.before_us)
         bounds = Bounds(before_us, lateness.bound_us(marks.after_us))
-        for number, rules in lateness.forgets.items():
+        for number, rules in lateness.expires.items():
             running = self._runs[number]
             if not isinstance(running, RowMapping):
-                running.forget(rules, bounds)
+                running.expire(rules, bounds)
 
     def open_from(self, watermark: Instant | None) -> Instant | None:
         """The least event time that a row can have which still waits for the watermark to go on."""
@@ -235,7 +237,7 @@ class StagedTransaction:
         output = self._runs[last]
 
         def deltas_of(number: int, done: Sequence[Delta | None]) -> list[Delta]:
-            return [self._delta(leaf, run, done, in_hand) for leaf in self._query.stages[number].leaves]
+            return [self._delta(scan, run, done, in_hand) for scan in self._query.stages[number].scans]
 
         def begin(number: int, done: Sequence[Delta | None]) -> StageWork:
             deltas = deltas_of(number, done)
@@ -247,8 +249,8 @@ class StagedTransaction:
             self._call, [_needs(stage) for stage in stages], begin, lambda found: in_hand.add(found.rows)
         )
         for running in self._rows_runs:
-            for leaf, rows in running.owed:
-                log_owed_rows(str(leaf.source), rows, self._withdrawn.get(leaf))
+            for scan, rows in running.unmatched:
+                log_unmatched_retractions(str(scan.source), rows, self._withdrawn.get(scan))
         if isinstance(output, GroupRun):
             found = output.records(deltas_of(last, done), run.marks, first=self._first)
             return Records(found.operations, self._as_output(found.source), found.places)
@@ -270,52 +272,52 @@ class StagedTransaction:
         names = [str(column.name()) for column in self._query.columns]
         return as_output(pa.Table.from_arrays(rows.columns[: len(names)], names=names), self._shape.rows)
 
-    def _delta(self, leaf: StageLeaf, run: _Run, done: Sequence[Delta | None], in_hand: _InHand) -> Delta:
-        if leaf.kind == "stage":
-            found = done[int(leaf.source)]
+    def _delta(self, scan: StageScan, run: _Run, done: Sequence[Delta | None], in_hand: _InHand) -> Delta:
+        if scan.kind == "stage":
+            found = done[int(scan.source)]
             assert found is not None
             return found
-        if leaf.kind == "input":
-            return self._new_rows(leaf, run, in_hand)
+        if scan.kind == "input":
+            return self._new_rows(scan, run, in_hand)
         if not self._first:
-            return Delta.none(leaf.schema)
-        rows = constant_rows(self._query.catalyst, leaf)
+            return Delta.none(scan.schema)
+        rows = constant_rows(self._query.catalyst, scan)
         return Delta.of(rows.columns, np.ones(rows.num_rows, dtype=np.int64))
 
-    def _new_rows(self, leaf: StageLeaf, run: _Run, in_hand: _InHand) -> Delta:
-        """Rows of an input in a run, by the columns of the leaf."""
-        position = self._leaves.index(leaf)
-        steps = self._own_steps(leaf, run)
+    def _new_rows(self, scan: StageScan, run: _Run, in_hand: _InHand) -> Delta:
+        """Rows of an input in a run, by the columns of the scan."""
+        position = self._scans.index(scan)
+        steps = self._own_steps(scan, run)
         if not steps:
-            return Delta.none(leaf.schema)
+            return Delta.none(scan.schema)
         parts = [list(self._step_rows(position, step, in_hand)) for step in steps]
-        system, own = self._tables[str(leaf.source)].vocabulary, [str(column.name()) for column in leaf.columns]
+        system, own = self._tables[str(scan.source)].vocabulary, [str(column.name()) for column in scan.columns]
         needed = list(dict.fromkeys([*own, system.operation_type, system.offset]))
         table = self._rows.together(position, [piece for pieces in parts for piece in pieces], needed)
         weights = weights_of(one_array(table.column(system.operation_type)).to_numpy()).astype(np.int64)
         delta = Delta.of([one_array(table.column(name)) for name in own], weights)
         offsets = one_array(table.column(system.offset)).to_numpy()
-        self._withdrawn[leaf] = WithdrawnRows.of(delta, offsets)
+        self._withdrawn[scan] = WithdrawnRows.of(delta, offsets)
         if self._query.lateness is None:
             return delta
         bounds = np.array([self._query.lateness.bound_us(step.own_before_us) for step in steps], dtype=np.int64)
         late = self._query.lateness.late(
-            leaf, delta.rows, np.repeat(bounds, [sum(piece.num_rows for piece in pieces) for pieces in parts])
+            scan, delta.rows, np.repeat(bounds, [sum(piece.num_rows for piece in pieces) for pieces in parts])
         )
         if late.any():
-            self._dropped[str(leaf.source)].append(offsets[late])
+            self._dropped[str(scan.source)].append(offsets[late])
         return delta.take(np.nonzero(~late)[0])
 
     def _step_rows(self, position: int, step: Step, in_hand: _InHand) -> Iterator[pa.Table]:
-        """What a step brings to a leaf, in pieces."""
+        """What a step brings to a scan, in pieces."""
         bytes_max = self._call.settings.transform_piece_bytes
         for piece in self._rows.pieces(position, rows_max=len(step.offsets), bytes_max=bytes_max, offsets=step.offsets):
             in_hand.add(piece)
             yield piece
 
-    def _own_steps(self, leaf: StageLeaf, run: _Run) -> list[Step]:
-        """Those of a leaf's input that have rows."""
-        own = next(position for position, one in enumerate(self._inputs) if one.query_alias == leaf.source)
+    def _own_steps(self, scan: StageScan, run: _Run) -> list[Step]:
+        """Those of a scan's input that have rows."""
+        own = next(position for position, one in enumerate(self._inputs) if one.query_alias == scan.source)
         return [step for step in run.steps if step.input == own and len(step.offsets)]
 
     def _run_of(self, number: int, states: StageStates) -> RowMapping | RowsRun | GroupRun:
@@ -331,10 +333,10 @@ class StagedTransaction:
             return self._query.linear[number]
         rows = self._query.rows[number]
         found = [
-            states.rows(rows_name(number, at), rows.kept_schema(leaf), timed=bool(leaf.ends))
-            if leaf in rows.kept
+            states.rows(rows_name(number, at), rows.kept_schema(scan), timed=bool(scan.ends))
+            if scan in rows.kept
             else None
-            for at, leaf in enumerate(stage.leaves)
+            for at, scan in enumerate(stage.scans)
         ]
         return RowsRun(rows, found, self._call, self._size, self._alone)
 
@@ -352,9 +354,9 @@ class StagedTransaction:
         return names.index(self._shape.vocabulary.event_time)
 
 
-def rows_name(stage: int, leaf: int) -> str:
+def rows_name(stage: int, scan: int) -> str:
     """The name of a state of rows."""
-    return f"stage{stage}.leaf{leaf}"
+    return f"stage{stage}.leaf{scan}"
 
 
 def groups_name(stage: int) -> str:
@@ -370,29 +372,29 @@ def state_columns(query: StagedQuery) -> list[str]:
             found.append(f"{groups_name(number)}: {query.groups[number].shape.state_schema}")
             found += value_columns(groups_name(number), query.groups[number].shape.accumulators)
         elif isinstance(stage, RowsStage):
-            for at, leaf in enumerate(stage.leaves):
-                ends = (" closes" if leaf.closes else " final first") if leaf.ends else ""
-                schema = query.rows[number].kept_schema(leaf)
-                matched = query.rows[number].keys[leaf].matched
+            for at, scan in enumerate(stage.scans):
+                ends = (" closes" if scan.closes else " final first") if scan.ends else ""
+                schema = query.rows[number].kept_schema(scan)
+                matched = query.rows[number].keys[scan].matched
                 nulls = f" {matched} matched" if matched else ""
-                found.append(f"{rows_name(number, at)}: {leaf.kind} {leaf.source} {schema}{ends}{nulls}")
+                found.append(f"{rows_name(number, at)}: {scan.kind} {scan.source} {schema}{ends}{nulls}")
     return found
 
 
 def value_columns(groups: str, accumulators: Accumulators) -> list[str]:
     """What the states of values beside groups look like."""
-    slots = accumulators.values_slots.values()
-    return [f"{values_name(groups, slot)}: {ValueState.schema(slot)}" for slot in slots]
+    statistics = accumulators.values_statistics.values()
+    return [f"{values_name(groups, statistic)}: {ValueState.schema(statistic)}" for statistic in statistics]
 
 
-def _input_leaves(query: StagedQuery) -> list[StageLeaf]:
-    return [leaf for stage in query.stages for leaf in stage.leaves if leaf.kind == "input"]
+def _input_scans(query: StagedQuery) -> list[StageScan]:
+    return [scan for stage in query.stages for scan in stage.scans if scan.kind == "input"]
 
 
 def _needs(stage: Stage) -> frozenset[int]:
     """The stages that a stage reads."""
-    return frozenset(int(leaf.source) for leaf in stage.leaves if leaf.kind == "stage")
+    return frozenset(int(scan.source) for scan in stage.scans if scan.kind == "stage")
 
 
-def _names(leaf: StageLeaf) -> dict[int, str]:
-    return {expr_id(column): str(column.name()) for column in leaf.columns}
+def _names(scan: StageScan) -> dict[int, str]:
+    return {expr_id(column): str(column.name()) for column in scan.columns}

@@ -1,4 +1,4 @@
-"""The operation ValidateQuery: what a transform is, or everything that is wrong with it and what to write instead.
+"""The operation ValidateQuery: what a transform is, or all that is wrong with it.
 
 Owns what is said around the judgement: inputs described by DDL, the operators of what passed, a translation of what was written
 for another engine, and what replacing a transform means. Invariant: nothing here decides what can run - that is the judgement
@@ -57,7 +57,7 @@ def judge_query(request: ValidateRequest, call: EngineCall) -> ValidateResult:
 
 
 def _judged(request: ValidateRequest, call: EngineCall) -> ValidateResult:
-    """The judgement, with all that is wrong with the statements and with what they are when it is mended."""
+    """The judgement, with all that is wrong with the statements and with what they are when it is corrected."""
     call.progress("validate")
     try:
         return accepted_query(request, call)
@@ -66,8 +66,8 @@ def _judged(request: ValidateRequest, call: EngineCall) -> ValidateResult:
 
         def judge(queries: Sequence[str]) -> None:
             call.check()
-            mended = tuple(replace(step, query=query) for step, query in zip(steps, queries, strict=True))
-            accepted_query(replace(request, transform=replace(request.transform, query=None, queries=mended)), call)
+            corrected = tuple(replace(step, query=query) for step, query in zip(steps, queries, strict=True))
+            accepted_query(replace(request, transform=replace(request.transform, query=None, queries=corrected)), call)
 
         problems = all_problems([step.query for step in steps], refused, judge)
         return _problems(*_with_windows_of_flink(problems, [step.query for step in steps], judge))

@@ -1,4 +1,4 @@
-"""Preprocessing: the user's SQL over the table `input`, or the default rules where there is none.
+"""Preprocessing: the user's SQL over `input`, or default rules.
 
 Owns what happens between reading and merging. Defaults apply only to inputs whose schema nobody declared: names of system
 columns get an underscore in front, and event times that came as integers (Unix seconds) or texts become timestamps.
@@ -136,8 +136,8 @@ def _result(stored: DataFrame, schema: pa.Schema, transform: TransformSql, call:
 def _failed_row(rows: InputRows, transform: TransformSql, call: EngineCall, *, row_wise: bool) -> OdfError | None:
     """Why the SQL fails, with the row of the input that is to blame, and where this stands. None if it does not fail on it alone."""
 
-    def compute(leaves: Sequence[pa.Table]) -> pa.Table:
-        return collected(_result(local_rows(call.session, leaves[0]), rows.schema, transform, call))
+    def compute(tables: Sequence[pa.Table]) -> pa.Table:
+        return collected(_result(local_rows(call.session, tables[0]), rows.schema, transform, call))
 
     stored = joined([pq.read_table(file) for file in _files(call)])
     described = Described(INPUT_TABLE, tuple(rows.schema.names), lambda row: rows.locate(row.column(ROW)[0].as_py()))

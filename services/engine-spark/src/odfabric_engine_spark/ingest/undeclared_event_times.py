@@ -1,4 +1,4 @@
-"""Event times of inputs whose columns nobody declared: which are refused, and how they are read.
+"""Event times of undeclared columns: which are refused, how others are read.
 
 Owns the refusal. Not here: the rule by which integers and texts become event times (`preprocess`).
 """

@@ -1,4 +1,4 @@
-"""BETWEEN as the two comparisons that it is.
+"""BETWEEN as two comparisons.
 
 Owns taking Spark's own form of it apart in conditions. Until a query runs, Spark keeps what is compared twice as one value beside the
 comparisons, and its rules do not move such a condition as they move comparisons: one of a join would stay above the join, where

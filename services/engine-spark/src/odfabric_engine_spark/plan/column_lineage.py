@@ -1,7 +1,7 @@
-"""Where a column of a plan comes from.
+"""Column lineage: which input columns a column of a plan comes from.
 
-Owns the leaves of row-wise plans and the way from an expression over a plan's output to expressions over its leaves' rows.
-Invariant: leaves are told apart by their position from left to right, for one input used twice may repeat column ids.
+Owns the scans of row-wise plans and the way from an expression over a plan's output to expressions over its scans' rows.
+Invariant: scans are told apart by their position from left to right, for one input used twice may repeat column ids.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from odfabric_engine_spark.plan.input_tables import leaf_alias
+from odfabric_engine_spark.plan.input_tables import scan_alias
 from odfabric_engine_spark.spark.catalyst.plan_nodes import (
     Catalyst,
     Expression,
@@ -27,25 +27,25 @@ from odfabric_engine_spark.spark.catalyst.plan_nodes import (
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
+class Scan:
     """One use of an input in a plan."""
 
     position: int
     alias: str
     columns: Mapping[int, str]
-    """Names of the leaf's columns by column id."""
+    """Names of the scan's columns by column id."""
 
 
-def leaves_of(plan: Plan) -> tuple[Leaf, ...]:
+def scans_of(plan: Plan) -> tuple[Scan, ...]:
     """The uses of inputs in a plan, from left to right."""
-    found: list[Leaf] = []
+    found: list[Scan] = []
     stack = [plan]
     while stack:
         node = stack.pop()
-        alias = leaf_alias(node)
+        alias = scan_alias(node)
         if alias is not None:
             columns = {expr_id(attribute): str(attribute.name()) for attribute in output_of(node)}
-            found.append(Leaf(len(found), alias, columns))
+            found.append(Scan(len(found), alias, columns))
         stack.extend(reversed(children(node)))
     return tuple(found)
 
@@ -56,8 +56,8 @@ def columns_used(plan: Plan) -> set[int]:
     stack = [plan]
     while stack:
         node = stack.pop()
-        if leaf_alias(node) is not None:
-            continue  # a leaf holds its columns as expressions, which uses none of them
+        if scan_alias(node) is not None:
+            continue  # a scan holds its columns as expressions, which uses none of them
         for expression in expressions_of(node):
             used.update(expr_id(part) for part in walk_expression(expression) if is_attribute(part))
         stack.extend(children(node))
@@ -65,9 +65,9 @@ def columns_used(plan: Plan) -> set[int]:
 
 
 def trace(catalyst: Catalyst, expression: Expression, plan: Plan) -> list[Expression | None]:
-    """The expression in terms of each leaf's row, from left to right; None where it is made by an explode."""
+    """The expression in terms of each scan's row, from left to right; None where it is made by an explode."""
     name = simple_name(plan)
-    if leaf_alias(plan) is not None:
+    if scan_alias(plan) is not None:
         return [expression]
     if name == "Union":
         return _through_union(catalyst, expression, plan)
@@ -78,7 +78,7 @@ def trace(catalyst: Catalyst, expression: Expression, plan: Plan) -> list[Expres
     if name == "Generate":
         made = {expr_id(attribute) for attribute in items(plan.generatorOutput())}
         if any(is_attribute(part) and expr_id(part) in made for part in walk_expression(expression)):
-            return [None for _ in leaves_of(plan)]
+            return [None for _ in scans_of(plan)]
     return trace(catalyst, expression, child)
 
 

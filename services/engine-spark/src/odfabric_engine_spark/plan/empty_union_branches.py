@@ -1,4 +1,4 @@
-"""Branches of UNION that give no row, whatever the inputs have.
+"""Prune branches of UNION that give no row, whatever the inputs have.
 
 Owns leaving them out. A view of several sources names each (`'shop' AS source`), and who reads one of them (`WHERE source = 'shop'`)
 meets a condition over constants in each other branch: without this every one of them would have its stages and its state. Invariant:

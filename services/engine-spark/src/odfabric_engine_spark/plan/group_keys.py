@@ -1,4 +1,4 @@
-"""Keys of groups: which columns they have, and what makes two of them one.
+"""Keys of groups: their columns and normal form.
 
 Owns the key columns of groups and their normal form. Invariant: two keys have equal bytes (`canonical_rows`) exactly when Spark
 groups them together: NULL is a value, NaN equals itself, -0.0 is 0.0. Not here: what is kept per key (`group_state`).

@@ -1,7 +1,7 @@
-"""Inputs of a query as tables of Spark: columns, types, and which of them `*` leaves out.
+"""Inputs of a query as Spark tables: columns, types, and what `*` leaves out.
 
 Owns how a dataset appears in SQL. In a transform, offset, op and system time can be named but do not belong to `*`: they
-hide behind it the way Spark's own metadata columns do. Invariant: each use of an input in a query is a leaf of its own, told
+hide behind it the way Spark's own metadata columns do. Invariant: each use of an input in a query is a scan of its own, told
 apart by a mark on its columns. Not here: reading rows (`input_rows`), what a query may do with them (`sql`).
 """
 
@@ -57,8 +57,8 @@ class InputTable:
         names = self.vocabulary
         return frozenset({names.offset, names.operation_type, names.system_time})
 
-    def leaf(self, catalyst: Catalyst) -> Plan:
-        """A fresh leaf that shows every column but the hidden ones, which can still be named."""
+    def scan(self, catalyst: Catalyst) -> Plan:
+        """A fresh scan that shows every column but the hidden ones, which can still be named."""
         relation = marked_relation(catalyst, self.spark)
         attributes = output_of(relation)
         visible = [attribute for attribute in attributes if attribute.name() not in self.hidden]
@@ -69,21 +69,21 @@ class InputTable:
 
 
 def marked_schema(schema: spark_types.StructType, mark: str) -> spark_types.StructType:
-    """The same columns, which a leaf made of them will be known by."""
+    """The same columns, which a scan made of them will be known by."""
     return spark_types.StructType(
         [spark_types.StructField(field.name, field.dataType, field.nullable, {_MARK: mark}) for field in schema.fields]
     )
 
 
 def marked_relation(catalyst: Catalyst, schema: spark_types.StructType) -> Plan:
-    """A leaf without rows to which rows can be bound."""
+    """A scan without rows to which rows can be bound."""
     java_schema = catalyst.jvm.org.apache.spark.sql.types.DataType.fromJson(schema.json())
     attributes = catalyst.companion("org.apache.spark.sql.catalyst.types.DataTypeUtils").toAttributes(java_schema)
     return catalyst.local_relation(attributes)
 
 
-def marked_leaf(catalyst: Catalyst, attributes: Sequence[Attribute]) -> Plan:
-    """A leaf without rows that has given columns, ids included."""
+def marked_scan(catalyst: Catalyst, attributes: Sequence[Attribute]) -> Plan:
+    """A scan without rows that has given columns, ids included."""
     first, *others = attributes
     marked = first.withMetadata(catalyst.jvm.org.apache.spark.sql.types.MetadataBuilder().putString(_MARK, "").build())
     return catalyst.local_relation(catalyst.seq([marked, *others]))
@@ -95,8 +95,8 @@ def hide_columns(catalyst: Catalyst, project: Plan, hidden: list[object]) -> Non
     project.setTagValue(tag, catalyst.seq(hidden))
 
 
-def leaf_alias(node: Plan) -> str | None:
-    """The input that a leaf of a plan stands for, None for any other node."""
+def scan_alias(node: Plan) -> str | None:
+    """The input that a scan of a plan stands for, None for any other node."""
     if simple_name(node) != "LocalRelation":
         return None
     output = node.output()

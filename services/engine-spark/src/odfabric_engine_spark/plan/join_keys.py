@@ -1,4 +1,4 @@
-"""Joins as keys see them: which equalities tie their sides together, which side's rows are always kept whole.
+"""Equalities of joins, and the sides whose rows are always kept.
 
 Owns reading a join's kind and condition. Invariant: a pair found here must hold for every matched row. Source: incremental
 method, section 2.

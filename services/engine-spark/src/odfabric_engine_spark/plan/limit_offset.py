@@ -1,10 +1,10 @@
-"""LIMIT and OFFSET behind ORDER BY as a condition on the numbers of rows.
+"""LIMIT and OFFSET after ORDER BY as a filter on row numbers.
 
 Owns what `order by .. limit n offset m` means for a row, or for all rows that a query takes from a table of FROM: what it asks for
 is numbered in that order, and the rows from m + 1 to m + n are taken. ORDER BY without LIMIT says nothing of a relation and goes.
 Invariant: the condition stands where LIMIT stood, so whatever is left out there, what is selected above it is not computed for
 more rows. Ties are broken where all windows get their order (`window_functions`). Not here: LIMIT on top of a query, which none may
-have (`sql`), and look-ups in temporal tables (`temporal_join`).
+have (`sql`), and temporal (as-of) joins (`temporal_join`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""From an analysed plan to a normal one.
+"""From an analysed plan to a normal one: the order of all rewrites.
 
-Owns which nodes a normal plan has and the order of the rewrites. A normal plan holds leaves (uses of inputs, constants),
+Owns which nodes a normal plan has and the order of the rewrites. A normal plan holds scans (uses of inputs, constants),
 Project, Filter, Generate, Expand, Aggregate, Window, Join and Union; no subqueries in expressions, no names, no order. What
 waits for the watermark is a Filter of its own (`wait_for_watermark`). Invariant: over any rows the normal plan is the query, with ties in
 windows broken by all columns and floats added in ascending order; nothing is evaluated for a row that a condition of the query
@@ -17,11 +17,11 @@ from py4j.protocol import Py4JError
 
 from odfabric_engine_spark.plan.aggregates.count_forms import with_plain_counts
 from odfabric_engine_spark.plan.between_comparisons import with_plain_comparisons
-from odfabric_engine_spark.plan.duplicated_inputs import NO_COPIES, Copies
+from odfabric_engine_spark.plan.duplicated_inputs import NO_DUPLICATES, DuplicatedInputs
 from odfabric_engine_spark.plan.input_tables import InputTable
 from odfabric_engine_spark.plan.joins.lateral_temporal_join import without_lateral
 from odfabric_engine_spark.plan.joins.outer_interval_join import has_bounded_join, with_waiting_joins
-from odfabric_engine_spark.plan.joins.temporal_join import LookupReader
+from odfabric_engine_spark.plan.joins.temporal_join import TemporalJoinReader
 from odfabric_engine_spark.plan.limit_offset import with_numbers, without_limit
 from odfabric_engine_spark.plan.order_independence.nested_window_order import places_below
 from odfabric_engine_spark.plan.order_independence.order_independent_aggregates import with_exact_aggregates
@@ -54,7 +54,7 @@ _SET_OPERATIONS = (
 class NormalQuery:
     """A query as a normal plan. `timed`: part of it waits for the watermark. `times` are the event times of its plans.
 
-    `copies` are the uses of inputs that are read in several places, where rows may come only so late.
+    `duplicates` are the uses of inputs that are read in several places, where rows may come only so late.
     """
 
     catalyst: Catalyst
@@ -62,7 +62,7 @@ class NormalQuery:
     lateness_us: int | None
     timed: bool
     times: EventTimes
-    copies: Copies
+    duplicates: DuplicatedInputs
 
 
 def normal_plan(
@@ -75,7 +75,7 @@ def normal_plan(
         check_analysed(catalyst, inlined, tables)
         times = EventTimes(tables)
         plan = _Plain(catalyst, times, temporal_tables).plain(inlined)
-        copies = NO_COPIES if query.lateness is None else Copies.of(inlined, plan)
+        duplicates = NO_DUPLICATES if query.lateness is None else DuplicatedInputs.of(inlined, plan)
     except Py4JError as error:
         raise spark_refused(error) from error
     plan = with_plain_comparisons(catalyst, with_sorted_lists(catalyst, with_typed_nulls(catalyst, plan)))
@@ -86,7 +86,7 @@ def normal_plan(
     timed = has_timed_filter(plan)
     if query.lateness is not None and not (timed or has_bounded_join(catalyst, plan, times)):
         raise no_lateness(query.lateness)
-    return NormalQuery(catalyst, plan, None if query.lateness is None else query.lateness.us, timed, times, copies)
+    return NormalQuery(catalyst, plan, None if query.lateness is None else query.lateness.us, timed, times, duplicates)
 
 
 class _Plain:
@@ -95,7 +95,7 @@ class _Plain:
     def __init__(self, catalyst: Catalyst, times: EventTimes, primary_keys: Mapping[str, tuple[str, ...]]) -> None:
         self._catalyst = catalyst
         self._subqueries = Subqueries(catalyst)
-        self._lookups = LookupReader(catalyst, times, primary_keys, self.plain)
+        self._temporal_joins = TemporalJoinReader(catalyst, times, primary_keys, self.plain)
 
     def plain(self, plan: Plan) -> Plan:
         """A plan of plain nodes. Raises Refused.
@@ -113,7 +113,7 @@ class _Plain:
             return below[0]
         node = with_children(self._catalyst, node, below)
         if simple_name(node) == "LateralJoin":
-            plain = without_lateral(self._catalyst, node, self._lookups)
+            plain = without_lateral(self._catalyst, node, self._temporal_joins)
             if plain is not None:
                 return plain
             return self._subqueries.beside(map_inner_plans(self._catalyst, node, self._inner))

@@ -1,4 +1,4 @@
-"""Conditions where Spark itself would ask them: as far below as they can go.
+"""Predicate pushdown: move conditions as far down as Spark would.
 
 Owns moving filters down before a plan is cut. A stage is computed for all its keys, also those that a filter above would drop, so
 without this an expression could fail, or cost, for rows that the query keeps away from it. The moves are Spark's own rules, so a
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from odfabric_engine_spark.plan.aggregates.result_projection import with_results_apart
 from odfabric_engine_spark.plan.empty_union_branches import without_dead_branches
-from odfabric_engine_spark.plan.input_tables import marked_leaf
+from odfabric_engine_spark.plan.input_tables import marked_scan
 from odfabric_engine_spark.plan.time.wait_for_watermark import is_timed_filter
 from odfabric_engine_spark.spark.catalyst.plan_nodes import (
     Catalyst,
@@ -73,12 +73,12 @@ def _is_condition(group: Expression) -> bool:
 
 
 def _set_apart(catalyst: Catalyst, node: Plan, waiting: dict[int, Plan]) -> Plan:
-    """The plan with a leaf in the place of each filter that waits; these, done below, by the first column of the leaf."""
+    """The plan with a scan in the place of each filter that waits; these, done below, by the first column of the scan."""
     if is_timed_filter(node):
-        leaf = marked_leaf(catalyst, output_of(node))
+        scan = marked_scan(catalyst, output_of(node))
         below = [with_filters_pushed(catalyst, child) for child in children(node)]
-        waiting[expr_id(leaf.output().head())] = with_children(catalyst, node, below)
-        return leaf
+        waiting[expr_id(scan.output().head())] = with_children(catalyst, node, below)
+        return scan
     return with_children(catalyst, node, [_set_apart(catalyst, child, waiting) for child in children(node)])
 
 

@@ -1,4 +1,4 @@
-"""Queries of one step: rows mapped one by one, and one aggregate.
+"""Queries of one step: row-wise, and one aggregate.
 
 Owns the parts in which they run. Not here: which query is of which class (`query_classification`)."""
 
@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from odfabric_engine_spark.plan.aggregates.aggregate_calls import AggregateCall
-from odfabric_engine_spark.plan.column_lineage import Leaf
+from odfabric_engine_spark.plan.column_lineage import Scan
 from odfabric_engine_spark.plan.group_keys import GroupColumn
 from odfabric_engine_spark.plan.time.tumbling_and_hopping_windows import TimedWindow
 from odfabric_engine_spark.spark.catalyst.plan_nodes import (
@@ -23,7 +23,7 @@ class LinearQuery:
 
     catalyst: Catalyst
     plan: Plan
-    leaves: tuple[Leaf, ...]
+    scans: tuple[Scan, ...]
     op_selected: bool
 
 
@@ -35,7 +35,7 @@ class AggregateQuery:
     below: Plan
     aggregate: Plan
     above: Plan
-    leaves: tuple[Leaf, ...]
+    scans: tuple[Scan, ...]
     columns: tuple[GroupColumn, ...]
     calls: tuple[AggregateCall, ...]
     inputs: tuple[Expression, ...]

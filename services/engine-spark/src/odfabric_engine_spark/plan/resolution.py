@@ -1,7 +1,7 @@
-"""From the statements of a transform to one analysed plan over its inputs.
+"""Resolve the statements of a transform to one analysed plan.
 
-Owns resolving: each statement passes both gates, names of inputs become leaves, names of earlier statements their plans, so
-that the last plan holds everything. Invariant: the plan that was judged is the plan that runs; rows are bound to its leaves
+Owns resolving: each statement passes both gates, names of inputs become scans, names of earlier statements their plans, so
+that the last plan holds everything. Invariant: the plan that was judged is the plan that runs; rows are bound to its scans
 later. Not here: which operators can run incrementally (`query_classification`).
 """
 
@@ -106,7 +106,7 @@ class _Resolver:
 
     def _relation(self, node: Plan, name: str) -> Plan:
         if name in self._tables:
-            return self._alias.apply(name, self._tables[name].leaf(self._catalyst))
+            return self._alias.apply(name, self._tables[name].scan(self._catalyst))
         if name not in self._done:
             raise Refused(
                 [refusal("relation", f"unknown table {shown(name)}", at=node, hint="read an input or a step before")]

@@ -1,4 +1,4 @@
-"""What has no normal form, or none that could be kept up to date.
+"""Refuse plans that have no normal form or cannot be kept up to date.
 
 Owns the table of refused nodes and types. Invariant: everything refused here is told with its place in the text and with what
 to write instead, all of it at once. Not here: what is refused for other reasons (`sql`), sizes (`operators`).
@@ -13,7 +13,7 @@ from pyspark.sql.types import _parse_datatype_json_string
 
 from odfabric.errors import InvalidQuery
 from odfabric_engine_spark.plan.aggregates.aggregate_calls import calls_of
-from odfabric_engine_spark.plan.input_tables import InputTable, leaf_alias
+from odfabric_engine_spark.plan.input_tables import InputTable, scan_alias
 from odfabric_engine_spark.plan.order_independence.whole_number_sums import adds_longs
 from odfabric_engine_spark.plan.order_independence.window_functions import needs_order, tie_problems, window_problems
 from odfabric_engine_spark.plan.time.wait_for_watermark import WATERMARK
@@ -105,7 +105,7 @@ def _nodes(plan: Plan) -> Iterator[Plan]:
         node = stack.pop()
         yield node
         stack.extend(reversed(children(node)))
-        if leaf_alias(node) is None:
+        if scan_alias(node) is None:
             parts = (part for expression in expressions_of(node) for part in walk_expression(expression))
             stack.extend(inside for inside in map(inner_plan, parts) if inside is not None)
 
@@ -181,13 +181,13 @@ def _system_column_problems(nodes: list[Plan], tables: Mapping[str, InputTable])
     """Offset, op and system time of a row say nothing of the relation: a query that is not row-wise cannot read them."""
     hidden: dict[int, str] = {}
     for node in nodes:
-        alias = leaf_alias(node)
+        alias = scan_alias(node)
         if alias is not None:
             columns = {expr_id(column): str(column.name()) for column in output_of(node)}
             hidden.update((number, name) for number, name in columns.items() if name in tables[alias].hidden)
     found: dict[str, InvalidQuery] = {}
     for node in nodes:
-        if leaf_alias(node) is not None:
+        if scan_alias(node) is not None:
             continue
         for part in (part for expression in expressions_of(node) for part in walk_expression(expression)):
             name = hidden.get(expr_id(part)) if is_attribute(part) else None

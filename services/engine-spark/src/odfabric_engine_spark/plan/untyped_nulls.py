@@ -1,4 +1,4 @@
-"""NULL of no type, as in `SELECT NULL AS q`, which has no form in what is kept.
+"""Untyped NULL, as in `SELECT NULL AS q`, gets a storable type.
 
 Owns giving it one where nobody asks which: as a placeholder of one branch of a UNION, which casts it, and in ORDER BY (SELECT NULL). Invariant:
 only a constant NULL is changed, every column keeps its identity and its values, and columns of the result keep their types. A plan in which such a
@@ -42,7 +42,7 @@ def with_typed_nulls(catalyst: Catalyst, plan: Plan) -> Plan:
 
 
 class _TypedNulls:
-    """Gives types from the leaves of one plan upwards; `columns` are those that have been given one."""
+    """Gives types from the scans of one plan upwards; `columns` are those that have been given one."""
 
     def __init__(self, catalyst: Catalyst) -> None:
         self._catalyst = catalyst

@@ -1,4 +1,4 @@
-"""Changes of an output: from what a row was and is to the records that say so.
+"""From old and new rows to appends, retractions and correction pairs.
 
 Owns the operation types of records and their order. Invariant (laws L3, L4): nothing is said of a row that did not change, a
 changed row of the same identity is one `-C` directly followed by its `+C`, anything else `-R` and `+A`. Not here: which rows

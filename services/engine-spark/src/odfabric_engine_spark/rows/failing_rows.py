@@ -1,4 +1,4 @@
-"""The rows on which an expression failed, among many that were computed together.
+"""Find the rows on which an expression failed.
 
 Owns the search for them: parts of the rows are computed again, without what is not needed for the failure. Invariant: what is told is
 the failure of rows that were computed alone; where no part of the rows fails by itself, all of them are told. It computes at most a few
@@ -52,7 +52,7 @@ class Described:
 
 
 Describe = Callable[[], Sequence[Described]]
-"""What rows of each leaf are called: asked when a failure is told, for it takes a look at the plan."""
+"""What rows of each scan are called: asked when a failure is told, for it takes a look at the plan."""
 
 
 class FailedRows(Exception):
@@ -75,21 +75,21 @@ class FailedRows(Exception):
 
 def computed_over(
     compute: Callable[[Sequence[pa.Table]], ResultT],
-    leaves: Sequence[pa.Table],
+    scans: Sequence[pa.Table],
     described: Describe,
     *,
     row_wise: bool = True,
 ) -> ResultT:
-    """What is computed of the rows of some leaves; `row_wise`: of each row alone.
+    """What is computed of the rows of some scans; `row_wise`: of each row alone.
 
     Raises FailedRows where rows are to blame, and else what `compute` raises.
     """
     try:
-        return compute(leaves)
+        return compute(scans)
     except (PySparkException, Py4JError) as error:
         if not is_of_data(error):
             raise
-        fewest = FewestRows(error, compute, leaves, described, row_wise=row_wise)
+        fewest = FewestRows(error, compute, scans, described, row_wise=row_wise)
         raise FailedRows(error, fewest.told) from error
 
 
@@ -114,38 +114,38 @@ def found_again(compute: Callable[[], object]) -> Iterator[None]:
 
 
 class FewestRows:
-    """The fewest rows of some leaves that fail, as far as they have been looked for.
+    """The fewest rows of some scans that fail, as far as they have been looked for.
 
     Where rows are not mapped alone, fewer of them may fail for another reason: only a failure at the same place, of the same condition
-    counts then, and no leaf loses all of its rows, for a row without a partner is another one.
+    counts then, and no scan loses all of its rows, for a row without a partner is another one.
     """
 
     def __init__(
         self,
         error: BaseException,
         compute: Computation,
-        leaves: Sequence[pa.Table],
+        scans: Sequence[pa.Table],
         described: Describe,
         *,
         row_wise: bool,
     ) -> None:
         self._error = error
         self._compute = compute
-        self._leaves = list(leaves)
+        self._scans = list(scans)
         self._described = described
         self._row_wise = row_wise
         self._tries = _TRIES_MAX
-        self._rows = max(_TIMES_MAX * sum(map(len, leaves)), _ROWS_MIN)
+        self._rows = max(_TIMES_MAX * sum(map(len, scans)), _ROWS_MIN)
 
     def told(self, check: Check) -> BaseException:
         """The failure of these rows, with what they are."""
         with suppress(OdfError, _Enough):
-            for leaf in range(len(self._leaves)):
-                self._reduce(leaf, check)
+            for scan in range(len(self._scans)):
+                self._reduce(scan, check)
         problem = data_problem(self._error)
         if not isinstance(problem, InvalidData):
             return problem
-        left = [each for each in zip(self._described(), self._leaves, strict=True) if len(each[1])]
+        left = [each for each in zip(self._described(), self._scans, strict=True) if len(each[1])]
         # What a query has made of rows before says less than these.
         named = [each for each in left if each[0].alias] or left
         where = f", in {' and '.join(_shown(*each) for each in named)}" if named else ""
@@ -155,26 +155,26 @@ class FewestRows:
                 place = replace(described.place_of(rows), query_line=place.line, query_column=place.column)
         return InvalidData(f"{problem.message.removesuffix('.')}{where}", place=place, hint=problem.hint)
 
-    def _reduce(self, leaf: int, check: Check) -> None:
-        """Leaves out rows of a leaf: all of them, then parts, which become smaller where none can be left out."""
-        if self._row_wise and len(self._leaves) > 1 and self._fails(leaf, self._leaves[leaf].slice(0, 0), check):
+    def _reduce(self, scan: int, check: Check) -> None:
+        """Leaves out rows of a scan: all of them, then parts, which become smaller where none can be left out."""
+        if self._row_wise and len(self._scans) > 1 and self._fails(scan, self._scans[scan].slice(0, 0), check):
             return
         parts = 2
-        while parts <= len(rows := self._leaves[leaf]):
+        while parts <= len(rows := self._scans[scan]):
             bounds = [len(rows) * at // parts for at in range(parts + 1)]
             pieces = [rows.slice(begin, end - begin) for begin, end in pairwise(bounds)]
             others = [pa.concat_tables(pieces[:at] + pieces[at + 1 :]) for at in range(parts)] if parts > 2 else []
-            if any(self._fails(leaf, piece, check) for piece in pieces):
+            if any(self._fails(scan, piece, check) for piece in pieces):
                 parts = 2
-            elif any(self._fails(leaf, rest, check) for rest in others):
+            elif any(self._fails(scan, rest, check) for rest in others):
                 parts -= 1
             else:
                 parts *= 2
 
-    def _fails(self, leaf: int, rows: pa.Table, check: Check) -> bool:
-        """Whether it still fails with fewer rows of a leaf; then it has fewer from now on."""
+    def _fails(self, scan: int, rows: pa.Table, check: Check) -> bool:
+        """Whether it still fails with fewer rows of a scan; then it has fewer from now on."""
         check()
-        fewer = [*self._leaves[:leaf], rows, *self._leaves[leaf + 1 :]]
+        fewer = [*self._scans[:scan], rows, *self._scans[scan + 1 :]]
         self._tries, self._rows = self._tries - 1, self._rows - sum(map(len, fewer))
         if self._tries < 0 or self._rows < 0:
             raise _Enough
@@ -185,7 +185,7 @@ class FewestRows:
                 raise
             if not (self._row_wise or _kind(error) == _kind(self._error)):
                 return False
-            self._error, self._leaves = error, fewer
+            self._error, self._scans = error, fewer
             return True
         return False
 

@@ -1,4 +1,4 @@
-"""Rows of inputs, read from their slices and bound to the leaves of a plan.
+"""Rows of inputs, read from slices and bound to the scans of a plan.
 
 Owns reading an interval of offsets in bounded pieces, in the types that Spark takes. Invariant: rows come in the order of
 offsets, and only columns that the query needs are read; the others are null. Not here: what the rows mean (`record_mapping`,

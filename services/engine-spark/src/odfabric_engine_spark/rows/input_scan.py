@@ -1,6 +1,6 @@
-"""Rows for the leaves of a query: which columns are needed, which rows of the interval count.
+"""Input scans: which columns and which rows of the interval are read.
 
-Owns reading by leaf, and the consolidation of an interval: rows that the same interval withdraws are left out. That is tried
+Owns reading by scan, and the consolidation of an interval: rows that the same interval withdraws are left out. That is tried
 once when an expression fails, for the failing row may be the one that a correction takes back. Invariant: both ways give the
 same net rows. Source: rulings on failing expressions.
 """
@@ -21,8 +21,8 @@ from odfabric.model.offsets import OffsetRange
 from odfabric.model.operation import OperationType
 from odfabric_engine_spark.arrays.array_types import Mask
 from odfabric_engine_spark.arrays.parallel_columns import joined
-from odfabric_engine_spark.plan.column_lineage import Leaf
-from odfabric_engine_spark.plan.input_tables import InputTable, leaf_alias
+from odfabric_engine_spark.plan.column_lineage import Scan
+from odfabric_engine_spark.plan.input_tables import InputTable, scan_alias
 from odfabric_engine_spark.rows.input_rows import InputRows
 from odfabric_engine_spark.spark.calls.call import EngineCall
 from odfabric_engine_spark.spark.catalyst.plan_nodes import (
@@ -41,12 +41,12 @@ _PIECE_ROWS = 65_536
 _PIECE_BYTES = 64 << 20
 
 
-class LeafRows:
-    """The new rows of a transaction, by leaf."""
+class ScanRows:
+    """The new rows of a transaction, by scan."""
 
     def __init__(
         self,
-        leaves: Sequence[Leaf],
+        scans: Sequence[Scan],
         needed: Sequence[frozenset[str]],
         *,
         tables: Mapping[str, InputTable],
@@ -55,57 +55,57 @@ class LeafRows:
         consolidated: bool,
     ) -> None:
         """With `consolidated` all rows of the interval are looked at once before the first is given out."""
-        self._leaves = leaves
+        self._scans = scans
         self._needed = needed
         self._tables = tables
         self._inputs = {one.query_alias: one for one in inputs}
         self._call = call
-        self._kept = [self._survivors(leaf) for leaf in leaves] if consolidated else None
+        self._kept = [self._survivors(scan) for scan in scans] if consolidated else None
 
     @property
     def consolidated(self) -> bool:
         """Whether rows that the interval withdraws are left out."""
         return self._kept is not None
 
-    def offsets(self, leaf: int) -> OffsetRange:
-        """The interval of a leaf."""
-        return self._inputs[self._leaves[leaf].alias].offsets
+    def offsets(self, scan: int) -> OffsetRange:
+        """The interval of a scan."""
+        return self._inputs[self._scans[scan].alias].offsets
 
     def pieces(
-        self, leaf: int, *, rows_max: int, bytes_max: int, offsets: OffsetRange | None = None
+        self, scan: int, *, rows_max: int, bytes_max: int, offsets: OffsetRange | None = None
     ) -> Iterator[pa.Table]:
         """Rows of an interval in pieces of at most so many rows and about so many bytes, offsets and operations included.
 
         Raises as InputRows.
         """
-        interval = self.offsets(leaf) if offsets is None else offsets
-        rows = self._open(leaf, interval)
+        interval = self.offsets(scan) if offsets is None else offsets
+        rows = self._open(scan, interval)
         begin = interval.begin
         while begin < interval.end:
             piece = rows.take(min(rows_max, interval.end - begin), bytes_max=bytes_max)
-            first, begin = begin - self.offsets(leaf).begin, begin + piece.num_rows
+            first, begin = begin - self.offsets(scan).begin, begin + piece.num_rows
             if self._kept is not None:
-                piece = piece.filter(pa.array(self._kept[leaf][first : first + piece.num_rows]))
+                piece = piece.filter(pa.array(self._kept[scan][first : first + piece.num_rows]))
             yield piece
 
-    def together(self, leaf: int, pieces: Sequence[pa.Table], columns: Sequence[str] | None = None) -> pa.Table:
-        """Pieces of a leaf as one table, all columns or some; without any it has the columns and no row."""
-        tables = [self._tables[self._leaves[leaf].alias].no_rows, *pieces]
+    def together(self, scan: int, pieces: Sequence[pa.Table], columns: Sequence[str] | None = None) -> pa.Table:
+        """Pieces of a scan as one table, all columns or some; without any it has the columns and no row."""
+        tables = [self._tables[self._scans[scan].alias].no_rows, *pieces]
         return joined(tables if columns is None else [table.select(columns) for table in tables])
 
-    def _open(self, leaf: int, offsets: OffsetRange) -> InputRows:
-        alias = self._leaves[leaf].alias
+    def _open(self, scan: int, offsets: OffsetRange) -> InputRows:
+        alias = self._scans[scan].alias
         slices = self._inputs[alias].slices
-        return InputRows(self._tables[alias], offsets, slices, needed=self._needed[leaf], call=self._call)
+        return InputRows(self._tables[alias], offsets, slices, needed=self._needed[scan], call=self._call)
 
-    def _survivors(self, leaf: Leaf) -> Mask:
+    def _survivors(self, scan: Scan) -> Mask:
         """Which rows remain; of several equal ones the last do."""
-        names = self._tables[leaf.alias].vocabulary
+        names = self._tables[scan.alias].vocabulary
         system = {names.offset, names.operation_type, names.system_time}
         positions: dict[bytes, list[int]] = defaultdict(list)
         weights: list[int] = []
-        offsets = self._inputs[leaf.alias].offsets
-        rows = self._open(leaf.position, offsets)
+        offsets = self._inputs[scan.alias].offsets
+        rows = self._open(scan.position, offsets)
         begin = 0
         while begin < len(offsets):
             piece = rows.take(min(_PIECE_ROWS, len(offsets) - begin), bytes_max=_PIECE_BYTES)
@@ -133,7 +133,7 @@ def weights_of(operations: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
 
 
 def columns_needed(catalyst: Catalyst, plan: Plan, results: Sequence[Expression]) -> list[frozenset[str]]:
-    """Names of the columns that expressions over a plan need from each leaf, from left to right."""
+    """Names of the columns that expressions over a plan need from each scan, from left to right."""
     pruned = catalyst.settled(catalyst.logical.Project(catalyst.seq(results), plan), "ColumnPruning")
     found: list[frozenset[str]] = []
     _collect_needed(pruned, found)
@@ -142,7 +142,7 @@ def columns_needed(catalyst: Catalyst, plan: Plan, results: Sequence[Expression]
 
 def _collect_needed(node: Plan, found: list[frozenset[str]]) -> None:
     for child in children(node):
-        if leaf_alias(child) is None:
+        if scan_alias(child) is None:
             _collect_needed(child, found)
             continue
         output = {expr_id(attribute): str(attribute.name()) for attribute in output_of(child)}

@@ -1,4 +1,4 @@
-"""Columns of the output of a transform, and rows cast to them."""
+"""Output columns of a transform, and casts to them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Rows that an input withdraws though they are not there: told in the log, with their offsets.
+"""Log retractions that come before their inserts, with their offsets.
 
 Owns the message. Such a row counts as absent, stays in the state, and cancels one that comes later (`state.net_rows`); whoever looks
-after the input should know. Invariant: what is told changes nothing. Not here: what is owed (`extraction`). Source: rulings on
+after the input should know. Invariant: what is told changes nothing. Not here: an unmatched retraction (`extraction`). Source: rulings on
 ill-formed input.
 """
 
@@ -41,12 +41,12 @@ class WithdrawnRows:
         return [offset for offset, each in known if each in wanted]
 
 
-def log_owed_rows(source: str, rows: pa.Table, withdrawn: WithdrawnRows | None) -> None:
-    """Tells of rows that are owed; those of an input have offsets, those between stages have none."""
+def log_unmatched_retractions(source: str, rows: pa.Table, withdrawn: WithdrawnRows | None) -> None:
+    """Logs unmatched retractions; those of an input have offsets, those between stages have none."""
     offsets = [] if withdrawn is None else withdrawn.offsets_of(rows)
     shown = ", ".join(map(str, offsets[:_OFFSETS_SHOWN_MAX])) + (", .." if len(offsets) > _OFFSETS_SHOWN_MAX else "")
     _log.warning(
-        "%d rows of %s are withdrawn and were not there%s: they are owed until they come",
+        "%d retractions of %s came before their inserts%s: each cancels its insert when that comes",
         rows.num_rows,
         source,
         f" (offsets {shown})" if shown else "",

@@ -1,4 +1,4 @@
-"""Rows that are mapped alone, in pieces whose results Spark collects.
+"""Row-wise computations in batches whose results Spark collects.
 
 Owns dividing rows of which a query makes more than may be in memory at once. Invariant: what comes of the pieces, one after the other, is
 what would come of all rows, for each is mapped alone; of what could not be collected nothing is given. Not here: parts of keys
@@ -16,7 +16,7 @@ from odfabric_engine_spark.spark.frames.result_rows import ResultTooLarge
 
 
 class Rows(Protocol):
-    """Rows of a leaf."""
+    """Rows of a scan."""
 
     def __len__(self) -> int:
         """How many there are."""
@@ -30,13 +30,13 @@ ResultT = TypeVar("ResultT")
 
 
 def in_pieces(
-    leaves: Sequence[RowsT], compute: Callable[[Sequence[RowsT]], ResultT], call: EngineCall, *, rows_max: int
+    scans: Sequence[RowsT], compute: Callable[[Sequence[RowsT]], ResultT], call: EngineCall, *, rows_max: int
 ) -> Iterator[ResultT]:
-    """What is computed of the rows of all leaves, at most so many at once, leaf by leaf; at least one result.
+    """What is computed of the rows of all scans, at most so many at once, scan by scan; at least one result.
 
     Raises LimitExceeded for one row of which too much comes, and what `compute` raises but ResultTooLarge.
     """
-    waiting = [list(leaves)]
+    waiting = [list(scans)]
     most = rows_max = max(rows_max, 1)
     while waiting:
         call.check()
@@ -63,15 +63,15 @@ def result_too_large(call: EngineCall) -> LimitExceeded:
     return LimitExceeded("one row or one key makes too many rows", limit="collected_bytes_max", maximum=maximum)
 
 
-def _halves(leaves: Sequence[RowsT]) -> list[list[RowsT]]:
-    """The rows of all leaves in two lists; none if there is one row at most."""
-    total = sum(map(len, leaves))
+def _halves(scans: Sequence[RowsT]) -> list[list[RowsT]]:
+    """The rows of all scans in two lists; none if there is one row at most."""
+    total = sum(map(len, scans))
     if total <= 1:
         return []
     first: list[RowsT] = []
     second: list[RowsT] = []
     left = total // 2
-    for rows in leaves:
+    for rows in scans:
         taken = min(left, len(rows))
         left -= taken
         first.append(rows.slice(0, taken))

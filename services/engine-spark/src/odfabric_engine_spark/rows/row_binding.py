@@ -1,6 +1,6 @@
-"""Rows bound to the leaves of a plan, with columns of ours carried along.
+"""Bind rows to the scans of a plan, with hidden columns carried along.
 
-Owns the rewriting of row-wise plans so that hidden columns of each leaf's rows (where a row stands, what its weight is) come
+Owns the rewriting of row-wise plans so that hidden columns of each scan's rows (where a row stands, what its weight is) come
 out beside the query's own. Invariant: the query's columns keep their ids, so nodes above need no change. Not here: which plans
 are row-wise (`query_classification`).
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 
-from odfabric_engine_spark.plan.input_tables import leaf_alias
+from odfabric_engine_spark.plan.input_tables import scan_alias
 from odfabric_engine_spark.spark.catalyst.plan_nodes import (
     Attribute,
     Catalyst,
@@ -28,22 +28,22 @@ from odfabric_engine_spark.spark.catalyst.plan_nodes import (
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A plan with rows, and its hidden columns in the order in which the leaves have them."""
+    """A plan with rows, and its hidden columns in the order in which the scans have them."""
 
     plan: Plan
     hidden: list[Attribute]
 
 
 def bind(catalyst: Catalyst, plan: Plan, frames: Sequence[DataFrame | None]) -> Bound:
-    """Binds one frame to each leaf, from left to right.
+    """Binds one frame to each scan, from left to right.
 
-    A frame has the leaf's columns in order, then the hidden ones, which are the same for all leaves. None: a leaf has no rows, so a branch of
-    a UNION that reads it alone is left out. Some leaf has rows.
+    A frame has the scan's columns in order, then the hidden ones, which are the same for all scans. None: a scan has no rows, so a branch of
+    a UNION that reads it alone is left out. Some scan has rows.
     """
     rows = iter(frames)
     bound = _bind(catalyst, plan, rows)
     if next(rows, rows) is not rows or bound is None:
-        raise ValueError("there are more frames than leaves, or there is none")
+        raise ValueError("there are more frames than scans, or there is none")
     return bound
 
 
@@ -53,12 +53,12 @@ def projection(catalyst: Catalyst, bound: Bound, named: Sequence[Expression]) ->
 
 
 def _bind(catalyst: Catalyst, node: Plan, rows: Iterator[DataFrame | None]) -> Bound | None:
-    """None if no leaf has rows."""
-    if leaf_alias(node) is not None:
+    """None if no scan has rows."""
+    if scan_alias(node) is not None:
         frame = next(rows)
         return None if frame is None else _attach(catalyst, node, frame)
     if not children(node):
-        raise ValueError(f"{simple_name(node)} is no leaf of ours")
+        raise ValueError(f"{simple_name(node)} is no scan of ours")
     found = [_bind(catalyst, child, rows) for child in children(node)]
     below = [each for each in found if each is not None]
     if not below:
@@ -105,9 +105,9 @@ def _expand(catalyst: Catalyst, node: Plan, below: Bound) -> Bound:
     return Bound(catalyst.logical.Expand(catalyst.seq(rows), output, below.plan), hidden)
 
 
-def _attach(catalyst: Catalyst, leaf: Plan, frame: DataFrame) -> Bound:
+def _attach(catalyst: Catalyst, scan: Plan, frame: DataFrame) -> Bound:
     source = analysed(frame)
-    have, want = output_of(source), output_of(leaf)
+    have, want = output_of(source), output_of(scan)
     hidden = have[len(want) :]
     named = items(catalyst.as_columns(have[: len(want)], want))
     return Bound(catalyst.logical.Project(catalyst.seq([*named, *hidden]), source), hidden)

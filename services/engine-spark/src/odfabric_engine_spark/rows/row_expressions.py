@@ -1,4 +1,4 @@
-"""Values of expressions over rows at hand.
+"""Evaluate expressions over rows.
 
 Owns evaluating them: a plain column, or a member of one, is taken as it is; anything else is computed by Spark, where an
 expression that fails gives null, for the query itself may never evaluate it for that row. Invariant: equal rows have equal
@@ -63,13 +63,13 @@ class RowExpressions:
     def _by_spark(self, expressions: Sequence[Expression], rows: pa.Table) -> list[pa.Array]:
         catalyst = self.catalyst
         source = analysed(local_rows(catalyst.session, rows))
-        leaf = catalyst.logical.Project(catalyst.as_columns(output_of(source), self.columns), source)
+        scan = catalyst.logical.Project(catalyst.as_columns(output_of(source), self.columns), source)
         tried = [
             catalyst.named(catalyst.expressions.TryEval(expression), f"value{index}")
             for index, expression in enumerate(expressions)
         ]
         try:
-            found = collected(catalyst.data_frame(catalyst.logical.Project(catalyst.seq(tried), leaf)))
+            found = collected(catalyst.data_frame(catalyst.logical.Project(catalyst.seq(tried), scan)))
         except ResultTooLarge:
             middle = rows.num_rows // 2
             if not middle:

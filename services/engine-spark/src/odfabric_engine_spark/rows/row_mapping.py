@@ -1,4 +1,4 @@
-"""Rows at hand, mapped one by one by a plan.
+"""Map rows one by one through a plan.
 
 Owns the choice of who does it: a plan that only chooses columns of its one relation, tumbling windows over them included, needs
 no job of Spark, and many do nothing else above or below an aggregate. Invariant: the rows are those that Spark gives, in its order
@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 from odfabric.formats.slices.canonical_rows import one_array
 from odfabric_engine_spark.plan.arrow_types import arrow_type
 from odfabric_engine_spark.plan.column_lineage import substitute, trace
-from odfabric_engine_spark.plan.input_tables import leaf_alias
+from odfabric_engine_spark.plan.input_tables import scan_alias
 from odfabric_engine_spark.plan.time.tumbling_and_hopping_windows import tumbling_window
 from odfabric_engine_spark.rows.failing_rows import Described, computed_over
 from odfabric_engine_spark.rows.row_binding import bind, projection
@@ -65,7 +65,7 @@ class _Chosen:
     place: Place
 
     def of(self, rows: pa.Table) -> pa.Array:
-        """The column for some rows of the leaf."""
+        """The column for some rows of the scan."""
         column = self.place.of(rows)
         return column if column.type == self.field.type else column.cast(self.field.type)
 
@@ -102,7 +102,7 @@ class _Windowed:
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """A plan that does nothing but choose: a leaf has `width` columns, hidden ones follow. Rows have a value in all `needed` columns."""
+    """A plan that does nothing but choose: a scan has `width` columns, hidden ones follow. Rows have a value in all `needed` columns."""
 
     columns: tuple[_Chosen | _Windowed, ...]
     needed: tuple[Place, ...]
@@ -124,7 +124,7 @@ class _Choice:
 
 @dataclass(frozen=True, slots=True)
 class RowMapping:
-    """Named expressions over a row-wise plan, made once per query. Tables of rows have their leaf's columns, then hidden ones.
+    """Named expressions over a row-wise plan, made once per query. Tables of rows have their scan's columns, then hidden ones.
 
     `copies`: at most so many rows windows that overlap and grouping sets make of a row; 1 too where a list says how many.
     """
@@ -145,31 +145,31 @@ class RowMapping:
         *,
         described: Sequence[Described] | None = None,
     ) -> RowMapping:
-        """The expressions have names and are over the plan's output. Rows are told as `described`, or as the leaves name them."""
+        """The expressions have names and are over the plan's output. Rows are told as `described`, or as the scans name them."""
         told = None if described is None else tuple(described)
         return cls(catalyst, plan, tuple(named), told, _copies(plan), _choice_of(catalyst, plan, named))
 
     def frame(self, frames: Sequence[DataFrame]) -> DataFrame:
-        """The expressions over rows of Spark, one frame per leaf, then the hidden columns."""
+        """The expressions over rows of Spark, one frame per scan, then the hidden columns."""
         return projection(self.catalyst, bind(self.catalyst, self.plan, frames), self.named)
 
-    def table(self, leaves: Sequence[pa.Table]) -> pa.Table:
+    def table(self, scans: Sequence[pa.Table]) -> pa.Table:
         """The same over rows of this process. Raises FailedRows, ResultTooLarge, and what else Spark raises."""
-        if self._choice is not None and self._choice.can(leaves[0]):
-            return self._choice.of(leaves[0])
+        if self._choice is not None and self._choice.can(scans[0]):
+            return self._choice.of(scans[0])
 
         def mapped(given: Sequence[pa.Table]) -> pa.Table:
             return collected(self.frame([local_rows(self.catalyst.session, rows) for rows in given]))
 
-        return computed_over(mapped, leaves, lambda: self.described or described_leaves(self.plan))
+        return computed_over(mapped, scans, lambda: self.described or described_scans(self.plan))
 
 
-def described_leaves(plan: Plan) -> list[Described]:
-    """What rows of the leaves of a plan are called, from left to right."""
-    alias = leaf_alias(plan)
+def described_scans(plan: Plan) -> list[Described]:
+    """What rows of the scans of a plan are called, from left to right."""
+    alias = scan_alias(plan)
     if alias is not None:
         return [Described(alias, tuple(str(column.name()) for column in output_of(plan)))]
-    return [each for child in children(plan) for each in described_leaves(child)]
+    return [each for child in children(plan) for each in described_scans(child)]
 
 
 def _copies(plan: Plan) -> int:
@@ -180,16 +180,16 @@ def _copies(plan: Plan) -> int:
 
 
 def _choice_of(catalyst: Catalyst, plan: Plan, named: Sequence[Expression]) -> _Choice | None:
-    leaf, conditions = plan, []
-    while leaf_alias(leaf) is None:
-        if simple_name(leaf) not in ("Project", "Filter"):
+    scan, conditions = plan, []
+    while scan_alias(scan) is None:
+        if simple_name(scan) not in ("Project", "Filter"):
             return None
-        asked = conjuncts(leaf.condition()) if simple_name(leaf) == "Filter" else []
+        asked = conjuncts(scan.condition()) if simple_name(scan) == "Filter" else []
         if any(simple_name(each) != "IsNotNull" for each in asked):
             return None
-        conditions += [(each.child(), leaf.child()) for each in asked]
-        (leaf,) = children(leaf)
-    positions = {expr_id(column): position for position, column in enumerate(output_of(leaf))}
+        conditions += [(each.child(), scan.child()) for each in asked]
+        (scan,) = children(scan)
+    positions = {expr_id(column): position for position, column in enumerate(output_of(scan))}
     columns = [_windowed(catalyst, each, plan, positions) or _chosen(catalyst, each, plan, positions) for each in named]
     needed = [_place(catalyst, value, below, positions) for value, below in conditions]
     found = tuple(column for column in columns if column is not None)
@@ -200,7 +200,7 @@ def _choice_of(catalyst: Catalyst, plan: Plan, named: Sequence[Expression]) -> _
 
 def _windowed(catalyst: Catalyst, named: Expression, plan: Plan, positions: dict[int, int]) -> _Windowed | None:
     value = without_alias(named)
-    while leaf_alias(plan) is None:
+    while scan_alias(plan) is None:
         is_member = simple_name(value) == "GetStructField"
         window = tumbling_window(catalyst, value.child() if is_member else value, plan)
         time = None if window is None else _place(catalyst, window.time, window.below, positions)
@@ -222,7 +222,7 @@ def _chosen(catalyst: Catalyst, named: Expression, plan: Plan, positions: dict[i
 
 
 def _place(catalyst: Catalyst, value: Expression, plan: Plan, positions: dict[int, int]) -> Place | None:
-    """Where a leaf has what an expression over a plan is; None for what is made on the way."""
+    """Where a scan has what an expression over a plan is; None for what is made on the way."""
     (source,) = trace(catalyst, value, plan)
     return None if source is None else place_of(source, positions)
 

@@ -1,4 +1,4 @@
-"""Reading data slices into Spark.
+"""Read data slices into Spark.
 
 Owns how slice files of anybody's making become a frame under the schema of their dataset: columns are found by name, optional
 ones that an older slice lacks are null, and any integer width of offset and op is accepted (RULINGS 18). Invariant: a damaged

@@ -1,4 +1,4 @@
-"""Writing a data slice from Spark.
+"""Write a data slice from Spark.
 
 Owns the way from a frame of changelog rows to the one file of a slice: order, offsets, system time, types, nulls. Small results
 come through memory, large ones through sorted scratch files (`result_rows`); both give the same bytes. Invariant: what is

@@ -1,4 +1,4 @@
-"""Crash points of the engine process: places where a drill kills it as a power cut would.
+"""Crash points of the engine process, where drills kill it.
 
 Owns their names. `ODF_CRASH_AT` (or `--crash-at`) names the one that is armed; without it passing one costs a comparison.
 """

@@ -1,4 +1,4 @@
-"""Settings of the engine service: the one table of its limits, names with their units.
+"""Settings of the engine: all limits, with names, units and defaults.
 
 Owns every limit of the engine and its default; readers, merges and transforms get a `EngineSettings` and hold no constants of
 their own. Each is an option of `python -m odfabric_engine_spark` (`--memory-mib 2048`). Not here: limits of the coordinator

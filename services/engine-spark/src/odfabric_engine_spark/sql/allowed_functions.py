@@ -1,4 +1,4 @@
-"""Which functions and expressions SQL may use: the reviewed classification of all that this release of Spark has.
+"""Allowed functions: the reviewed classification of all functions of Spark.
 
 Owns `functions.json` (by the name in SQL) and `expressions.json` (by the class on the analysed plan). Invariant: what is in
 neither list is refused, so a new release of Spark allows nothing new. `decided_on_the_plan` means that the arguments decide

@@ -1,4 +1,4 @@
-"""The second gate: what a resolved plan may do, judged on Spark's analysed plan.
+"""Second gate: what a resolved plan may do, judged on the analysed plan.
 
 Owns the allow-list of plan nodes and expression classes, and what arguments decide: constants that name today, options of
 readers. Invariant: nothing that can give two results for one input passes in a transform. Not here: what depends on the
@@ -124,7 +124,7 @@ class AnalysedGate:
         self._settings = settings
 
     def check(self, plan: Plan, *, with_data: bool = False) -> None:
-        """Raises Refused with all that is refused, LimitExceeded; `with_data` admits leaves that hold rows."""
+        """Raises Refused with all that is refused, LimitExceeded; `with_data` admits scans that hold rows."""
         problems = self._problems(plan, with_data=with_data)
         if problems:
             raise Refused(problems)

@@ -295,7 +295,7 @@ def _interval(value: exp.Expr) -> tuple[str, str]:
 
 
 def _looked_up(tree: exp.Query) -> Iterator[str]:
-    """Puts look-ups in the place of joins FOR SYSTEM_TIME AS OF; yields notes. Whether they compare the primary key is judged later."""
+    """Puts temporal joins in the place of joins FOR SYSTEM_TIME AS OF; yields notes. Whether they compare the primary key is judged later."""
     for join in list(tree.find_all(exp.Join)):
         table, condition = join.this, join.args.get("on")
         version = table.args.get("version")

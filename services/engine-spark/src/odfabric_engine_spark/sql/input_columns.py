@@ -1,4 +1,4 @@
-"""Columns of inputs that come without a dataset: from Spark's DDL, and the system columns that every dataset has.
+"""Columns of inputs without a dataset, from DDL, and system columns.
 
 Owns how a described input becomes the schema of a dataset. Invariant: a type that datasets do not have is refused by its name,
 and whatever is left out of a description is as it would be in a dataset. Types that this node would not write, such as maps, are

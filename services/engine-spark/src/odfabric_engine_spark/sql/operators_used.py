@@ -51,7 +51,7 @@ _NAMES = {
 }
 _LINEAR_NODES = frozenset({"Project", "Filter", "Generate", "Union", "Expand", "Unpivot"})
 _AS_THE_WHOLE = frozenset({"LateralJoin"})
-"""A look-up in a table of versions makes the whole query timed, another one keyed, one in the row itself leaves it linear."""
+"""A temporal join in a table of versions makes the whole query timed, another one keyed, one in the row itself leaves it linear."""
 _WINDOW_PARTS = frozenset({"Project", "Filter", "Expand"})
 _HOLDERS = frozenset({"Project", "Filter", "Aggregate", "Join"})
 _SUBQUERY = "Subquery"

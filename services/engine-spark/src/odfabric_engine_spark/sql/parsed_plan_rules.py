@@ -1,4 +1,4 @@
-"""The first gate: what a text may say, judged on Spark's parsed plan before anything is resolved.
+"""First gate: what SQL text may say, judged on the parsed plan.
 
 Owns the allow-list of the grammar. It comes first because resolving already acts: it opens files, loads classes, evaluates
 constants. Invariant: nothing that the parser accepts passes without its class or name being on a list; text is looked at

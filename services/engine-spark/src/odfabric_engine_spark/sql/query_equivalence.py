@@ -1,4 +1,4 @@
-"""Whether two transforms say the same.
+"""Whether two transforms have the same meaning.
 
 Owns the comparison: statement by statement, as Spark parses them. Invariant: transforms that are called the same give the same rows
 and keep the same state, so a checkpoint of one continues under the other; the reverse is not promised - what is only equal in

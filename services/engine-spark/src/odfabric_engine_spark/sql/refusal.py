@@ -1,4 +1,4 @@
-"""Refusals of SQL: what is told to the one who wrote it.
+"""Refusals of SQL: rule, message, position and hint.
 
 Owns the form of every refusal: rule id, statement, line, column, message, hint. Invariant: each has a place; lines and columns count from
 1 in the text of its statement, and no message shows a stack trace or a path. Not here: what is refused (`parsed_plan_rules`, `analysed_plan_rules`,

@@ -1,4 +1,4 @@
-"""What of a query depends on the order of its rows.
+"""Which results of a query depend on the order of rows.
 
 Owns the rules for aggregate and window functions: which of them are functions of the multiset of rows, by themselves, by an order
 that they state, or by what is made of their result. Invariant: what passes in a transform has one answer, or gets it from

@@ -1,4 +1,4 @@
-"""Where in a statement something stands that Spark names without a place, and where the statement ends.
+"""Source positions: line and column of what Spark names without a place.
 
 Owns a look at the words of a text: names, texts, numbers, signs; nothing of what they mean. Invariant: a place lies within the
 statement, at the beginning of a word, and nothing is refused by what is found here: comments within comments are not told apart. Not

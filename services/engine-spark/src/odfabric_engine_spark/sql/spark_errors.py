@@ -1,4 +1,4 @@
-"""What Spark's parser and analyser refuse, as refusals of ours.
+"""Errors of Spark's parser and analyser as refusals.
 
 Owns the reading of their errors: which condition it is, what of the message is for users, and what to write instead. Invariant: a
 message holds no plan, no inner id and no address of a page; each has a hint. Not here: refusals of ours (`parsed_plan_rules`, `analysed_plan_rules`),

@@ -1,4 +1,4 @@
-"""Checkpoints: what the engine keeps from one transaction of a derivative dataset to the next.
+"""Checkpoints: what is kept from one transaction to the next, read and written.
 
 Owns what a file says: positions, watermarks, the query, and of each state its runs, which lie in the file itself or in one of its
 `bases`, earlier checkpoints that are known by their hash. Invariant: equal histories are equal files, byte by byte; a file that
@@ -20,11 +20,10 @@ from odfabric.model.instant import Instant
 from odfabric_engine_spark.arrays.mapped_files import MappedFiles
 from odfabric_engine_spark.state.checkpoint_file import CheckpointFile, open_file, write_file
 from odfabric_engine_spark.state.checkpoint_refusal import damaged, refused
-from odfabric_engine_spark.state.row_state import RowState
-from odfabric_engine_spark.state.row_state import stored_schema as schema_of_rows
+from odfabric_engine_spark.state.row_state import RowState, stored_schema
 from odfabric_engine_spark.state.run import Run, RunFile, StoredAt
 from odfabric_engine_spark.state.run_file import PARTS, WrittenPart, WrittenRun, open_run
-from odfabric_engine_spark.state.stored_runs import SealedState, StateWork
+from odfabric_engine_spark.state.stored_runs import StateToStore, StateWork
 
 SMALL_BYTES = 64 << 10
 """Stored states of this size together are written anew each time: there is nothing to be saved."""
@@ -53,7 +52,7 @@ class Checkpoint:
     fingerprint: str
     inputs: tuple[InputPosition, ...]
     watermark: Instant | None
-    states: Mapping[str, SealedState] = field(default_factory=dict)
+    states: Mapping[str, StateToStore] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +96,7 @@ class StoredCheckpoint:
 
     def rows(self, name: str, schema: pa.Schema, *, timed: bool, work: StateWork) -> RowState:
         """Rows by key: `schema` are their own columns. Raises InvalidData if the file is damaged."""
-        runs = self.runs(name, schema_of_rows(schema, timed=timed))
+        runs = self.runs(name, stored_schema(schema, timed=timed))
         return RowState(schema, timed=timed, work=work, runs=runs, dropped_to_us=self.dropped_to_us(name))
 
     def dropped_to_us(self, name: str) -> int | None:
@@ -162,7 +161,7 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint, *, after: StoredCheckpo
     for name in sorted(checkpoint.states):
         state = checkpoint.states[name]
         listed = []
-        for run in state.sealed(whole=whole):
+        for run in state.to_store(whole=whole):
             if isinstance(run, WrittenRun):
                 own = f"{name}/{len(parts) // len(PARTS)}"
                 parts.update({_part(own, part): written for part, written in run.parts.items()})
@@ -196,7 +195,7 @@ def _kept(run: Run) -> dict[str, Any]:
         "file": run.stored_at.file,
         "name": run.stored_at.name,
         "rows": [int(end - start) for start, end in zip(run.starts[:-1], run.starts[1:], strict=True)],
-        "never": run.closings.never,
+        "never": run.close_times.never,
     }
 
 

@@ -1,4 +1,4 @@
-"""The bytes of a checkpoint file: a magic, a header, parts by name.
+"""Checkpoint files: a magic, a header, parts by name.
 
 Owns where things lie, and the refusal of files that are not ours, too new or damaged. Invariant: parts lie at multiples of 64
 bytes, so that they are used where they are mapped; nothing is read but the header until a part is asked for. Files of version 1,

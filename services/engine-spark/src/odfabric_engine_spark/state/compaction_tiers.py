@@ -1,4 +1,4 @@
-"""Tiers: which runs of a state are merged when a new one comes.
+"""Compaction: which runs of a state are merged when a new one comes.
 
 Owns the choice. Invariant: it depends on the sizes of runs alone, merges neighbours only, so that the newest stays the newest,
 and leaves fewer than `FAN_OUT` runs a tier; a row is copied once for each tier that it climbs. Not here: how runs are merged

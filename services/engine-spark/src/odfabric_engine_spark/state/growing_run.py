@@ -1,4 +1,4 @@
-"""A run that grows: rows that come by ascending hash are written while others are still being made.
+"""A run that is written while its rows are still being made.
 
 Owns that neighbours become one run. Invariant: the run is the one that all its rows at once would have made. Not here: runs whose keys
 mix (`net_rows`), the bytes of files (`run_file`).
@@ -22,7 +22,7 @@ _WRITING_SHARE = 8
 
 
 class GrowingRun:
-    """Takes runs of net rows, of which each begins behind the end of the one before; `kept` leaves out what is forgotten."""
+    """Takes runs of net rows, of which each begins behind the end of the one before; `kept` leaves out what is removed."""
 
     def __init__(
         self, schema: pa.Schema, work: StateWork, kept: Callable[[Hashes, pa.Table], tuple[Hashes, pa.Table]]

@@ -1,4 +1,4 @@
-"""Ends of keys, or of parts of them: their least or their greatest rows over several runs.
+"""First and last rows of keys over several runs.
 
 Owns reading runs from one end of spans of rows. Invariant: rows of a key lie in the order of their canonical bytes in each run, so
 what is not further in than the innermost row read of any run is known from all of them. Not here: rows of whole keys (`net_rows`).
@@ -40,22 +40,22 @@ class KeyEnds:
     complete: npt.NDArray[np.bool_]
 
     def positive(self, dropped_to_us: int | None) -> Longs:
-        """For each key how many known rows are there; owed ones are not counted, nor those that close at an instant or before."""
+        """For each key how many known rows are there; unmatched retractions are not counted, nor those that close at an instant or before."""
         there = self.known & (self.weights > 0)
         if dropped_to_us is not None and CLOSES in self.rows.column_names:
-            forgotten = pc.less_equal(one_array(self.rows.column(CLOSES)), dropped_to_us)
-            there &= ~pc.fill_null(forgotten, False).to_numpy(zero_copy_only=False)
+            expired = pc.less_equal(one_array(self.rows.column(CLOSES)), dropped_to_us)
+            there &= ~pc.fill_null(expired, False).to_numpy(zero_copy_only=False)
         return np.bincount(self.keys[there], minlength=len(self.complete))
 
     def rows_of(self, some: npt.NDArray[np.bool_]) -> tuple[Longs, pa.Table]:
-        """Known rows of some keys, whose positions come first, also those that are owed."""
+        """Known rows of some keys, whose positions come first, also those that are unmatched."""
         chosen = np.nonzero(self.known & (self.weights != 0) & some[self.keys])[0]
         rows = self.rows.take(pa.array(chosen))
         return self.keys[chosen], rows.set_column(0, rows.schema.field(0), pa.array(self.weights[chosen]))
 
 
 def read_ends(runs: Sequence[Run], spans_of: Sequence[Span], reach: Longs, *, greatest: bool) -> KeyEnds | None:
-    """The `reach` outermost rows of each key in each run; None if no run has any. `spans_of` tells where a run has those of each key."""
+    """The `reach` first rows of each key in each run; None if no run has any. `spans_of` tells where a run has those of each key."""
     taken: list[pa.Table] = []
     keys, inner = [], []
     complete = np.ones(len(reach), dtype=bool)

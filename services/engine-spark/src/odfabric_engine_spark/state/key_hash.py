@@ -1,4 +1,4 @@
-"""Hashes of keys: 64 bits by which rows of one key are found together.
+"""64-bit hashes of keys.
 
 Owns which bytes stand for a key. Invariant: keys that Spark takes for equal have equal hashes, on every machine and in every version that reads the
 same state. Two keys may share one; then their rows are bound together, which changes nothing, for a plan that distributes over a

@@ -1,7 +1,7 @@
-"""Rows of one key by their places in order, over several runs.
+"""Rows of one key by rank, over several runs.
 
 Owns finding where so many rows of a key are left behind. Invariant: rows of a key lie in the order of a column in each run, so how many come
-before a value is known from its place in each; what is read beside the places are weights. Nothing is owed. Not here: ends of keys (`key_ends`).
+before a value is known from its place in each; what is read beside the places are weights. Nothing is unmatched. Not here: ends of keys (`key_ends`).
 """
 
 from __future__ import annotations

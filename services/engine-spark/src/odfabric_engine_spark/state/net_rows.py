@@ -1,8 +1,8 @@
-"""Net rows: rows of several runs together, equal ones added up.
+"""Net rows: rows of several runs with the weights of equal ones added.
 
 Owns what sorted rows of a state look like, and reading several runs in step. Invariant: the outcome is a function of the
-multiset of rows: sorted by hash, then by canonical bytes, equal rows once, no weight zero; a negative weight is a row that is
-owed. Pieces of runs hold whole keys, so no piece needs another. Source: rulings on equality and on ill-formed input.
+multiset of rows: sorted by hash, then by canonical bytes, equal rows once, no weight zero; a negative weight is an
+unmatched retraction. Pieces of runs hold whole keys, so no piece needs another. Source: rulings on equality and on ill-formed input.
 """
 
 from __future__ import annotations

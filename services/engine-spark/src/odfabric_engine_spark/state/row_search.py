@@ -1,4 +1,4 @@
-"""Some rows of keys, found by binary search.
+"""Find some rows of keys by binary search.
 
 Owns looking up one row of a key that may have millions, or those that close late. Invariant: rows of a key lie in the order of their
 canonical bytes in each run, by the time at which they close first, so of keys with one value in their first column the rows lie in the
@@ -41,7 +41,7 @@ def shared_hashes(run: Run, hashes: Hashes, name: str, owners: pa.Array) -> Hash
 def weights_in(run: Run, hashes: Hashes, name: str, values: pa.Array, dropped_to_us: int | None) -> Longs:
     """The weights of rows by their hashes, which ascend, and their values in the column `name`; 0 for a row that is not there.
 
-    All rows of a hash have the same in the columns before. Rows that close at `dropped_to_us` or before are forgotten.
+    All rows of a hash have the same in the columns before. Rows that close at `dropped_to_us` or before are removed.
     """
     begins, ends = run.bounds(hashes)
     wanted = _comparable(values)
@@ -54,7 +54,7 @@ def weights_in(run: Run, hashes: Hashes, name: str, values: pa.Array, dropped_to
 def same_rows(run: Run, hashes: Hashes, rows: pa.Table, dropped_to_us: int | None) -> Longs:
     """The weights of rows by their hashes, which ascend, and all their columns; 0 for a row that is not there.
 
-    Rows that close at `dropped_to_us` or before are forgotten.
+    Rows that close at `dropped_to_us` or before are removed.
     """
     begins, ends = run.bounds(hashes)
     decided = np.ones(len(hashes), dtype=bool)
@@ -219,14 +219,14 @@ def _first_not(begins: Longs, ends: Longs, is_before: Callable[[Longs, Longs], _
 
 
 def _weights_at(run: Run, positions: Longs, some: Longs, dropped_to_us: int | None) -> Longs:
-    """The weights of the rows at some of the positions, 0 for the others and for what is forgotten."""
+    """The weights of the rows at some of the positions, 0 for the others and for what is removed."""
     weights = np.zeros(len(positions), dtype=np.int64)
     names = [WEIGHT, CLOSES] if CLOSES in run.schema.names else [WEIGHT]
     found = run.take(positions[some], names)
     weights[some] = one_array(found.column(WEIGHT)).to_numpy()
     if dropped_to_us is not None and len(names) > 1:
-        forgotten = pc.fill_null(pc.less_equal(one_array(found.column(CLOSES)), dropped_to_us), False)
-        weights[some[forgotten.to_numpy(zero_copy_only=False)]] = 0
+        expired = pc.fill_null(pc.less_equal(one_array(found.column(CLOSES)), dropped_to_us), False)
+        weights[some[expired.to_numpy(zero_copy_only=False)]] = 0
     return weights
 
 

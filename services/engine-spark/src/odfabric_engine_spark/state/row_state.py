@@ -1,8 +1,8 @@
-"""State of a leaf of a stage: its net rows by the hash of their key.
+"""State of an input of a stage: its net rows by the hash of their key.
 
 Owns look-up, change and eviction of rows over sorted runs. Invariant: what it answers is a function of the multiset of rows
 that were added; what it stores is a function of the multisets that each transaction added, whatever calls and partitions they
-came in. A look-up costs what it touches. A hash stands for all keys that have it, so keys that collide are bound together,
+came in. A temporal join costs what it touches. A hash stands for all keys that have it, so keys that collide are bound together,
 which is sound. Not here: the bytes of files (`run_file`, `checkpoint`), what rows mean (`operators`).
 """
 
@@ -32,7 +32,7 @@ from odfabric_engine_spark.state.row_search import (
 )
 from odfabric_engine_spark.state.run import CLOSES, HASH, WEIGHT, Run, RunFile, distinct, hashes_of, spans
 from odfabric_engine_spark.state.run_file import WrittenRun, open_written, write_run
-from odfabric_engine_spark.state.stored_runs import StateWork, sealed_runs, without_dropped
+from odfabric_engine_spark.state.stored_runs import StateWork, runs_to_store, without_dropped
 
 _FURTHER = 4
 """How many times as far is looked where an end of a key did not have enough."""
@@ -80,7 +80,7 @@ class RowState:
         return sum(run.stored_bytes for run in self._stored)
 
     def of_keys(self, hashes: pa.Array | pa.ChunkedArray) -> pa.Table:
-        """Net rows of some keys, by hash, then by canonical bytes; also those that are owed (weight below zero)."""
+        """Net rows of some keys, by hash, then by canonical bytes; also those that are unmatched (weight below zero)."""
         wanted = distinct(hashes_of(hashes))
         return self._netted([(run, run.find(wanted)) for run in self._runs])
 
@@ -106,7 +106,7 @@ class RowState:
     def at_ends(self, hashes: Hashes, counts: Longs, *, greatest: bool) -> pa.Table:
         """Net rows of some keys from one end of the order of each: at least `counts` that are there, if it has so many.
 
-        `hashes` are sorted and distinct. What is read follows what is asked for, not what a key has. Owed rows come where they lie.
+        `hashes` are sorted and distinct. What is read follows what is asked for, not what a key has. Unmatched retractions come where they lie.
         """
         numbers, rows = self._outward([run.bounds(hashes) for run in self._runs], counts, greatest=greatest)
         return self._table(hashes[numbers], rows)
@@ -184,11 +184,11 @@ class RowState:
 
     def ranks_of(self, hashes: Hashes, owner: tuple[str, pa.Array], name: str) -> Iterator[KeyRanks | None]:
         """The rows of some keys by a column, one key after the other; None where the order does not tell: an owner shares its hash, or its
-        rows are forgotten. Hashes are sorted and distinct."""
+        rows are removed. Hashes are sorted and distinct."""
         bounds = [run.bounds(hashes) for run in self._runs]
         doubts = [shared_hashes(run, hashes, *owner) for run in self._runs]
         if self.dropped_to_us is not None:
-            doubts += [run.closings.between(None, self.dropped_to_us) for run in self._runs]
+            doubts += [run.close_times.between(None, self.dropped_to_us) for run in self._runs]
         doubtful = np.isin(hashes, distinct(*doubts))
         for at in range(len(hashes)):
             own = [(int(begins[at]), int(ends[at])) for begins, ends in bounds]
@@ -198,7 +198,7 @@ class RowState:
         """Hashes of keys with rows that close in (above, to], ascending; perhaps of rows that were withdrawn since."""
         if self.dropped_to_us is not None:
             above_us = self.dropped_to_us if above_us is None else max(above_us, self.dropped_to_us)
-        found = [run.closings.between(above_us, to_us) for run in self._runs]
+        found = [run.close_times.between(above_us, to_us) for run in self._runs]
         return pa.array(distinct(*found), pa.uint64())
 
     def everything(self, rows_max: int) -> Iterator[pa.Table]:
@@ -265,18 +265,18 @@ class RowState:
             self._prepared = run, self._written([run])
 
     def drop_closed(self, to_us: int) -> None:
-        """Forgets rows that close at an instant or before, those added later included."""
+        """Removes rows that close at an instant or before, those added later included."""
         self._prepared = None
         self.dropped_to_us = to_us if self.dropped_to_us is None else max(to_us, self.dropped_to_us)
 
-    def sealed(self, *, whole: bool) -> list[Run | WrittenRun]:
+    def to_store(self, *, whole: bool) -> list[Run | WrittenRun]:
         """The runs to be stored after a transaction, oldest first: those that stay, and new ones; `whole`: at most one."""
         runs = [*self._stored, *self._added_as_one()]
 
         def write(group: range) -> WrittenRun:
             return self._written([runs[at] for at in group])
 
-        return sealed_runs(runs, write, whole=whole, dropped_to_us=self.dropped_to_us)
+        return runs_to_store(runs, write, whole=whole, dropped_to_us=self.dropped_to_us)
 
     def _spill(self, written: WrittenRun) -> None:
         run = open_written(written, self.stored_schema)

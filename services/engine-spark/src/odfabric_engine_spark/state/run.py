@@ -26,7 +26,7 @@ CLOSES = "__odf_closes"
 
 
 @dataclass(frozen=True, slots=True)
-class Closings:
+class CloseTimes:
     """When rows close, in that order, with the hashes of their keys; each pair once. `never` tells of rows that do not."""
 
     times: Longs
@@ -34,7 +34,7 @@ class Closings:
     never: bool
 
     @classmethod
-    def of(cls, hashes: Hashes, closes: pa.Array) -> Closings:
+    def of(cls, hashes: Hashes, closes: pa.Array) -> CloseTimes:
         """Those of some rows in the order of their hashes."""
         valid = closes.is_valid().to_numpy(zero_copy_only=False)
         times: Longs = closes.drop_null().to_numpy(zero_copy_only=False)
@@ -54,7 +54,7 @@ class Closings:
         return closed / (len(self.times) + self.never) if closed else 0.0
 
 
-NO_CLOSINGS = Closings(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.uint64), True)
+NO_CLOSE_TIMES = CloseTimes(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.uint64), True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class Run:
     `stored_at` is where a checkpoint has it, `file` where other processes find it, if they do.
     """
 
-    __slots__ = ("_closings", "batches", "file", "hashes", "schema", "starts", "stored_at", "stored_bytes")
+    __slots__ = ("_close_times", "batches", "file", "hashes", "schema", "starts", "stored_at", "stored_bytes")
 
     def __init__(
         self,
@@ -109,18 +109,18 @@ class Run:
         hashes: Hashes,
         batches: Sequence[pa.RecordBatch],
         starts: Longs,
-        closings: Closings | None = None,
+        close_times: CloseTimes | None = None,
         *,
         stored_at: StoredAt | None = None,
         file: RunFile | None = None,
         stored_bytes: int = 0,
     ) -> None:
-        """Without `closings` they are those of its rows."""
+        """Without `close_times` they are those of its rows."""
         self.schema = schema
         self.hashes = hashes
         self.batches = batches
         self.starts = starts
-        self._closings = closings
+        self._close_times = close_times
         self.stored_at = stored_at
         self.file = file
         self.stored_bytes = stored_bytes
@@ -136,14 +136,14 @@ class Run:
         return len(self.hashes)
 
     @property
-    def closings(self) -> Closings:
+    def close_times(self) -> CloseTimes:
         """When its rows close. Most runs in memory are written before anybody asks."""
-        if self._closings is None:
-            self._closings = NO_CLOSINGS
+        if self._close_times is None:
+            self._close_times = NO_CLOSE_TIMES
             if CLOSES in self.schema.names and len(self):
                 closes = self.slice(0, len(self)).column(CLOSES).combine_chunks()
-                self._closings = Closings.of(self.hashes, closes)
-        return self._closings
+                self._close_times = CloseTimes.of(self.hashes, closes)
+        return self._close_times
 
     def find(self, hashes: Hashes) -> Longs:
         """Positions of rows with one of these hashes, which are sorted and distinct; ascending."""

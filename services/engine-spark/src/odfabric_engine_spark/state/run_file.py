@@ -1,4 +1,4 @@
-"""Runs in files: writing them in one stream, and opening them in the middle of a mapped file.
+"""Run files: streamed writing, and reading from a memory-mapped file.
 
 Owns the three parts of a stored run: `hashes` (8 bytes each), `rows` (Arrow IPC in batches, not compressed) and `closings`
 (times, then hashes, 8 bytes each). Invariant: the bytes depend on the rows alone, batches included; what is read of an opened
@@ -24,7 +24,7 @@ from odfabric.formats.slices.canonical_rows import one_array
 from odfabric_engine_spark.arrays.array_types import Hashes, Longs
 from odfabric_engine_spark.state.canonical_columns import content_bytes, plain
 from odfabric_engine_spark.state.checkpoint_refusal import damaged
-from odfabric_engine_spark.state.run import CLOSES, NO_CLOSINGS, Closings, FilePart, Run, RunFile, spans
+from odfabric_engine_spark.state.run import CLOSES, NO_CLOSE_TIMES, CloseTimes, FilePart, Run, RunFile, spans
 
 BATCH_ROWS = 1 << 17
 """Rows of a batch. Part of the format, as the next: other numbers are other bytes."""
@@ -114,7 +114,7 @@ class WrittenRun:
     parts: Mapping[str, WrittenPart]
     batch_rows: tuple[int, ...]
     rows: int
-    closings: int
+    close_times: int
     never: bool
 
     def on_disk(self) -> RunFile:
@@ -135,9 +135,9 @@ class RunWriter:
     _waiting: list[pa.Table] = field(default_factory=list)
     _waiting_rows: int = 0
     _batch_rows: list[int] = field(default_factory=list)
-    _closings: list[tuple[Hashes, pa.Array]] = field(default_factory=list)
-    _closings_rows: int = 0
-    _closings_max: int = 1 << 20
+    _close_times: list[tuple[Hashes, pa.Array]] = field(default_factory=list)
+    _close_times_rows: int = 0
+    _close_times_max: int = 1 << 20
     """Of more, those that are told twice are left out."""
     _count: int = 0
 
@@ -152,7 +152,7 @@ class RunWriter:
         self._hashes.write(np.ascontiguousarray(hashes, "<u8"))
         self._count += len(hashes)
         if CLOSES in self.schema.names:
-            self._add_closings(hashes, one_array(rows.column(CLOSES)))
+            self._add_close_times(hashes, one_array(rows.column(CLOSES)))
         self._waiting.append(rows)
         self._waiting_rows += len(hashes)
         while self._waiting_rows >= BATCH_ROWS:
@@ -163,16 +163,16 @@ class RunWriter:
         if self._waiting_rows:
             self._write_batches(self._waiting_rows)
         self._ipc.close()
-        closings = self._all_closings()
+        close_times = self._all_close_times()
         third = WrittenPart(self.scratch)
-        third.write(np.ascontiguousarray(closings.times, "<i8"))
-        third.write(np.ascontiguousarray(closings.hashes, "<u8"))
+        third.write(np.ascontiguousarray(close_times.times, "<i8"))
+        third.write(np.ascontiguousarray(close_times.hashes, "<u8"))
         return WrittenRun(
             parts=dict(zip(PARTS, (self._hashes, self._rows, third), strict=True)),
             batch_rows=tuple(self._batch_rows),
             rows=self._count,
-            closings=len(closings.times),
-            never=closings.never,
+            close_times=len(close_times.times),
+            never=close_times.never,
         )
 
     def _write_batches(self, rows: int) -> None:
@@ -191,22 +191,22 @@ class RunWriter:
         self._ipc.write_batch(pa.RecordBatch.from_arrays([plain(column) for column in columns], schema=self.schema))
         self._batch_rows.append(rows)
 
-    def _add_closings(self, hashes: Hashes, closes: pa.Array) -> None:
-        self._closings.append((hashes, closes))
-        self._closings_rows += len(hashes)
-        if self._closings_rows > self._closings_max:
-            once = self._all_closings()
+    def _add_close_times(self, hashes: Hashes, closes: pa.Array) -> None:
+        self._close_times.append((hashes, closes))
+        self._close_times_rows += len(hashes)
+        if self._close_times_rows > self._close_times_max:
+            once = self._all_close_times()
             never = pa.nulls(int(once.never), pa.int64())
             hashes = np.append(once.hashes, np.zeros(len(never), dtype=np.uint64))
-            self._closings = [(hashes, pa.concat_arrays([pa.array(once.times), never]))]
-            self._closings_rows = len(hashes)
-            self._closings_max = max(self._closings_max, 2 * len(hashes))
+            self._close_times = [(hashes, pa.concat_arrays([pa.array(once.times), never]))]
+            self._close_times_rows = len(hashes)
+            self._close_times_max = max(self._close_times_max, 2 * len(hashes))
 
-    def _all_closings(self) -> Closings:
-        if not self._closings:
-            return NO_CLOSINGS
-        hashes = np.concatenate([hashes for hashes, _ in self._closings])
-        return Closings.of(hashes, pa.concat_arrays([closes for _, closes in self._closings]))
+    def _all_close_times(self) -> CloseTimes:
+        if not self._close_times:
+            return NO_CLOSE_TIMES
+        hashes = np.concatenate([hashes for hashes, _ in self._close_times])
+        return CloseTimes.of(hashes, pa.concat_arrays([closes for _, closes in self._close_times]))
 
 
 def write_run(schema: pa.Schema, scratch: Path, parts: Iterable[tuple[Hashes, pa.Table]]) -> WrittenRun:
@@ -329,16 +329,16 @@ def open_run(body: Mapping[str, pa.Buffer], file: RunFile, schema: pa.Schema) ->
     name, batch_rows = file.name, file.batch_rows
     with damaged(name):
         hashes = np.frombuffer(body["hashes"], dtype="<u8")
-        closings = np.frombuffer(body["closings"], dtype="<i8")
-        half = len(closings) // 2
-        if len(hashes) != sum(batch_rows) or len(closings) % 2 or min(batch_rows, default=1) < 1:
+        close_times = np.frombuffer(body["closings"], dtype="<i8")
+        half = len(close_times) // 2
+        if len(hashes) != sum(batch_rows) or len(close_times) % 2 or min(batch_rows, default=1) < 1:
             raise ValueError("the parts of a run have different sizes")
     return Run(
         schema,
         hashes,
         cast("Sequence[pa.RecordBatch]", StoredBatches(body["rows"], schema, batch_rows, name)),
         np.cumsum([0, *batch_rows]).astype(np.int64),
-        Closings(closings[:half], closings[half:].view("<u8"), file.never),
+        CloseTimes(close_times[:half], close_times[half:].view("<u8"), file.never),
         file=file,
         stored_bytes=sum(part.size for part in body.values()),
     )

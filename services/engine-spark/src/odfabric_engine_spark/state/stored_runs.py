@@ -1,4 +1,4 @@
-"""Sealing a state: which runs are stored after a transaction.
+"""Which runs of a state a transaction stores.
 
 Owns what rows and groups have in common there: runs that are closed for good are given up, those that mostly are get written anew,
 tiers are merged. Invariant: the outcome is a function of the stored runs and of what the transaction added. Not here: what merging
@@ -48,7 +48,7 @@ class StateWork:
         )
 
 
-class SealedState(Protocol):
+class StateToStore(Protocol):
     """A state as a checkpoint stores it."""
 
     @property
@@ -57,22 +57,22 @@ class SealedState(Protocol):
 
     @property
     def dropped_to_us(self) -> int | None:
-        """Rows that close at this instant or before are forgotten."""
+        """Rows that close at this instant or before are removed."""
 
     @property
     def kept_bytes(self) -> int:
         """Size of the runs that it was made of: what a transaction adds is not counted."""
 
-    def sealed(self, *, whole: bool) -> list[Run | WrittenRun]:
+    def to_store(self, *, whole: bool) -> list[Run | WrittenRun]:
         """The runs to be stored, oldest first: those that stay, and new ones; `whole`: at most one, and new."""
 
 
-def sealed_runs(
+def runs_to_store(
     runs: Sequence[Run], write: Callable[[range], WrittenRun], *, whole: bool, dropped_to_us: int | None
 ) -> list[Run | WrittenRun]:
-    """As `SealedState.sealed`: `write` makes one run of neighbours, who are told by their places in `runs`."""
-    sealed: list[Run | WrittenRun] = []
-    shares = [0.0 if dropped_to_us is None else run.closings.share_closed(dropped_to_us) for run in runs]
+    """As `StateToStore.to_store`: `write` makes one run of neighbours, who are told by their places in `runs`."""
+    to_store: list[Run | WrittenRun] = []
+    shares = [0.0 if dropped_to_us is None else run.close_times.share_closed(dropped_to_us) for run in runs]
     sizes = [len(run) for run in runs]
     groups = [range(len(runs))] if whole and runs else merges(sizes)
     for group in groups:
@@ -80,14 +80,14 @@ def sealed_runs(
         if len(group) == 1 and shares[group[0]] == 1:
             continue
         if len(group) == 1 and first.stored_at is not None and shares[group[0]] < REWRITE_SHARE and not whole:
-            sealed.append(first)
+            to_store.append(first)
         elif (written := write(group)).rows:
-            sealed.append(written)
-    return sealed
+            to_store.append(written)
+    return to_store
 
 
 def without_dropped(hashes: Hashes, rows: pa.Table, dropped_to_us: int | None) -> tuple[Hashes, pa.Table]:
-    """Rows that are not forgotten."""
+    """Rows that are not removed."""
     if dropped_to_us is None or CLOSES not in rows.column_names:
         return hashes, rows
     dropped = pc.fill_null(pc.less_equal(rows.column(CLOSES), dropped_to_us), False)

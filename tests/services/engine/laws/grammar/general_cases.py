@@ -2,7 +2,7 @@
 
 A case is a function of its number: `make_case` takes a random composition of operators (`general_grammar`), `shape_case` one
 of the named shapes (`general_shapes`). Changelogs are well-formed, but for those that say otherwise: there rows are withdrawn
-before they come, and in the end nothing is owed.
+before they come, and in the end nothing is unmatched.
 """
 
 from __future__ import annotations
@@ -250,7 +250,7 @@ class _Changelogs:
     def blocks(self, table: Table) -> list[Block]:
         r = self._r
         present: list[Row] = []
-        owed: list[Row] = []
+        unmatched: list[Row] = []
         found: list[Block] = []
         watermark = START
         silent = r.random() < 0.08
@@ -258,16 +258,16 @@ class _Changelogs:
         for index in range(count):
             rows: list[Row] = []
             for _ in range(r.choice([0, 2, 3, 4, 6])):
-                rows += self._change(table, present, owed, watermark)
+                rows += self._change(table, present, unmatched, watermark)
             if index == count - 1:
-                rows += [(A, *row) for row in owed]
+                rows += [(A, *row) for row in unmatched]
             moved = not silent and r.random() < 0.75
             watermark += r.choice([0, HOUR // 2, HOUR, 2 * HOUR]) if moved else 0
             at = 1000 * index + r.choice([0, 0, 500])
             found.append(Block(tuple(rows), watermark if moved else None, at))
         return found
 
-    def _change(self, table: Table, present: list[Row], owed: list[Row], watermark: int) -> list[Row]:
+    def _change(self, table: Table, present: list[Row], unmatched: list[Row], watermark: int) -> list[Row]:
         """One change: a new row, one withdrawn, or one corrected, now and then the withdrawal of a row that comes later."""
         r, earliest = self._r, watermark + self._after_ms
         movable = [i for i, row in enumerate(present) if not self._punctual or _millis(row[0]) >= earliest]
@@ -275,7 +275,7 @@ class _Changelogs:
         new = self._row(table, earliest)
         if action == "a":
             if not self._well_formed and r.random() < 0.3:
-                owed.append(new)
+                unmatched.append(new)
                 return [(R, *new)]
             new = r.choice(present) if present and r.random() < 0.1 and not self._punctual else new
             present.append(new)

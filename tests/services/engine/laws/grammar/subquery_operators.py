@@ -31,11 +31,11 @@ def _semi(c: Composer, x: Relation, depth: int) -> Relation | None:
         return None
     joins = [either("LEFT SEMI JOIN", "SEMI JOIN"), either("LEFT ANTI JOIN", "ANTI JOIN")]
     forms = [f"{x.text} l {join} {y.text} r ON {on}" for join in joins]
-    forms += [f"{x.text} l WHERE {asked}" for asked in _memberships(c, x, y, on)]
+    forms += [f"{x.text} l WHERE {asked}" for asked in _null_aware_joins(c, x, y, on)]
     return _left_columns(c, x, c.r.choice(forms), **together(x, y))
 
 
-def _memberships(c: Composer, x: Relation, y: Relation, on: str) -> list[str]:
+def _null_aware_joins(c: Composer, x: Relation, y: Relation, on: str) -> list[str]:
     """Conditions of a row `l` of one relation which ask for rows of another."""
     exists = f"EXISTS (SELECT 1 FROM {y.text} r WHERE {on})"
     found = [exists, f"NOT {exists}", f"({exists} OR {c.condition(x, 'l.')})"]
@@ -59,7 +59,7 @@ def _several(c: Composer, x: Relation, depth: int) -> Relation | None:
     if on is None or below is None:
         return None
     value, _ = _value_of(c, x, z)
-    asked = c.r.choice(_memberships(c, x, y, on))
+    asked = c.r.choice(_null_aware_joins(c, x, y, on))
     condition = f"l.{below} <= {value} {c.r.choice(['AND', 'AND', 'OR'])} {asked}"
     return _left_columns(c, x, f"{x.text} l WHERE {condition}", **together(replace(x, **together(x, y)), z))  # type: ignore[arg-type]
 

@@ -107,7 +107,7 @@ def _row_function(c: Composer, x: Relation, rest: str) -> Item:
     return r.choice(options)
 
 
-def _near_functions(c: Composer, x: Relation, _: int) -> Relation | None:
+def _bounded_functions(c: Composer, x: Relation, _: int) -> Relation | None:
     """One to three functions over windows of one order that reach but a few rows, or go on from what the rows before gave."""
     found = _rows_of(c, x)
     if found is None:
@@ -115,13 +115,13 @@ def _near_functions(c: Composer, x: Relation, _: int) -> Relation | None:
     rows, rest = found
     peers = f"PARTITION BY {_partition(c, rows)} ORDER BY {_order(c, rows)}"
     kept = [(f"q.{name}", kind) for name, kind in rows.columns]
-    made = [c.r.choice([_near_function, _running_function]) for _ in range(c.r.choice([1, 2, 3]))]
+    made = [c.r.choice([_bounded_function, _cumulative_function]) for _ in range(c.r.choice([1, 2, 3]))]
     items = [function(c, rows, peers, peers + rest) for function in made]
     source = rows.text if len(items) == 1 else f"(SELECT DISTINCT q.* FROM {rows.text} q)"
     return c.select(rows, [*kept, *items], f"{source} q", row_wise=False)
 
 
-def _near_function(c: Composer, x: Relation, _: str, order: str) -> Item:
+def _bounded_function(c: Composer, x: Relation, _: str, order: str) -> Item:
     (name, kind) = c.r.choice([(f"q.{n}", k) for n, k in x.columns])
     frame = c.r.choice(["1 PRECEDING AND 1 FOLLOWING", "2 PRECEDING AND 1 PRECEDING", "CURRENT ROW AND 3 FOLLOWING"])
     framed = f"({order} ROWS BETWEEN {frame})"
@@ -136,7 +136,7 @@ def _near_function(c: Composer, x: Relation, _: str, order: str) -> Item:
     )
 
 
-def _running_function(c: Composer, x: Relation, peers: str, order: str) -> Item:
+def _cumulative_function(c: Composer, x: Relation, peers: str, order: str) -> Item:
     (name, kind) = c.r.choice([(f"q.{n}", k) for n, k in x.columns])
     # What ties has one result but where rows are framed, and an order that is completed has no ties.
     framed = f"{order} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
@@ -160,5 +160,5 @@ WINDOWS: tuple[tuple[str, Operator], ...] = (
     ("first rows", _first_rows),
     ("row functions", _row_functions),
     ("row functions", _row_functions),
-    ("near functions", _near_functions),
+    ("near functions", _bounded_functions),
 )

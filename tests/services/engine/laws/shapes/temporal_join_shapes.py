@@ -15,7 +15,7 @@ OF_B = (TemporalTable(name="b", primary_key=("k",)),)
 
 
 def _looked_up(rows: str) -> Shape:
-    """A look-up for each row of a relation that is made first."""
+    """A temporal join for each row of a relation that is made first."""
     text = f"SELECT a.event_time, a.k, a.v, v.w FROM ({rows}) a LEFT JOIN LATERAL {VERSION} ON TRUE"
     return Shape("ab", text + final(" WHERE", "a.event_time"), temporal=OF_B)
 

@@ -1,9 +1,9 @@
-"""What must be said of a changelog so that its net rows become those of another.
+"""The records that turn the net rows of one changelog into those of another.
 
 Owns the comparison of two multisets of rows that may be larger than memory wants to hold: hashes of rows with their weights stay in
 memory, the rows are read a second time. Invariant: what comes out withdraws exactly the rows that one has too many and appends
 those that it has too few, withdrawals first, each in the order in which its row was written; equal rows are said nothing of. Rows
-that are owed, withdrawn more often than appended, are so afterwards if the other changelog owes them: they cancel what comes later.
+that are unmatched, withdrawn more often than appended, are so afterwards if the other changelog owes them: they cancel what comes later.
 Rows are equal as in the logical hash. Source: semantics of transforms, section 2 (laws L1, L3, L4); rulings on equality and on
 ill-formed input.
 """
@@ -60,13 +60,13 @@ def difference(
         (OperationType.APPEND, counts > 0, ((new, 1), (old, -1))),
     ):
         names, left = digests[chosen], np.abs(counts[chosen])
-        for changelog, sign in sources:  # rows that are owed stand in no other record than the one that withdraws them
+        for changelog, sign in sources:  # an unmatched retraction stands in one record only
             for rows in _picked(changelog, sign, names, left):
                 yield operation, rows
 
 
 def _weighed(changelog: Changelog, sign: int, rows_max: int, limit: str) -> list[tuple[Digests, Counts]]:
-    """The net rows of a changelog as hashes and counts, which are negative for rows that are owed."""
+    """The net rows of a changelog as hashes and counts, which are negative for unmatched retractions."""
     pieces: list[tuple[Digests, Counts]] = []
     waiting = 0
     for changes in changelog():

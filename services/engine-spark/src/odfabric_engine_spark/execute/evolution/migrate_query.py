@@ -1,4 +1,4 @@
-"""The operation MigrateQuery: the transaction after a change of a transform.
+"""The operation MigrateQuery: the transaction after a transform has changed.
 
 Owns the way from the rows that the previous transform left to those of the next one: the next one is run over all that was read,
 from the beginning and without a checkpoint, and the output is told what differs. Invariant (law L1): afterwards the net output is

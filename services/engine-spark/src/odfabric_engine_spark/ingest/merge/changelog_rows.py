@@ -1,4 +1,4 @@
-"""Batches that carry the kind of each change: what they must be, and which change of a key is the last.
+"""Changelog batches: valid kinds of change, and the last change of each key.
 
 Owns what ChangelogStream and UpsertStream ask of their input. A batch of changes has its own order: changes of a key follow each other as
 they were given. A kind that is none, a change that cannot follow the one before, and nulls in a key stop the job with a message from

@@ -1,4 +1,4 @@
-"""The merge strategies: which changelog rows a batch of new rows adds to a history.
+"""Merge strategies: the changelog rows that a batch adds to a history.
 
 Owns the strategies on Spark, and the projection of a changelog to the state it describes. `prev` is the history: a
 frame with offset, op and the data columns (None if there is none). The result has the columns of the input, `op`, and `ROW`

@@ -1,4 +1,4 @@
-"""A second reader for strangers' Parquet: what Arrow has decoded, Spark decodes as well, and both must give the same rows.
+"""Second reader for foreign Parquet: Spark and Arrow must decode the same rows.
 
 Owns the comparison: a hash of every row, computed by the same expressions over the file as Spark reads it and over the rows that Arrow
 has written to a file of ours. Only columns of which a page carries no checksum are read again. Invariant: a column passes if two decoders

@@ -1,4 +1,4 @@
-"""What every transaction of an aggregate needs, made once per query.
+"""What every transaction of an aggregate needs, compiled once per query.
 
 Owns the way from a row to its group: keys and inputs of functions as named expressions over the plan below the aggregate.
 Not here: what becomes of them (`aggregate_run`).

@@ -1,4 +1,4 @@
-"""One run of an aggregate: rows of some steps go into their groups, changed groups come out.
+"""One run of an aggregate: rows update their groups, changed groups come out.
 
 Owns the way from versions of groups to records: the query's own expressions make rows of them, and each change of a row is told.
 Where groups are many, parts of their keys are taken one after the other. Invariant: the records depend neither on how steps were
@@ -35,7 +35,7 @@ from odfabric_engine_spark.spark.calls.call import EngineCall
 from odfabric_engine_spark.state.growing_run import GrowingRun
 from odfabric_engine_spark.state.key_range import KeyPart
 from odfabric_engine_spark.state.run import Run
-from odfabric_engine_spark.state.stored_runs import SealedState
+from odfabric_engine_spark.state.stored_runs import StateToStore
 
 
 class AggregateRun:
@@ -60,9 +60,9 @@ class AggregateRun:
         self._call = call
         self._groups_max = shape.in_hand(call.settings.groups_max)
 
-    def named_states(self, name: str) -> dict[str, SealedState]:
+    def named_states(self, name: str) -> dict[str, StateToStore]:
         """All that is kept, the groups under `name`."""
-        values = {values_name(name, each.slot): each.rows for each in self.states.values.values()}
+        values = {values_name(name, each.statistic): each.rows for each in self.states.values.values()}
         return {name: self.states.groups, **values}
 
     def apply(self, sums: SumsByPart, marks: Marks) -> Records:
@@ -110,16 +110,16 @@ class AggregateRun:
         self.states = GroupStates(self.states.groups.with_run(groups), self.states.values)
 
     def grow_values(self) -> dict[int, GrowingRun]:
-        """Takes what is added to the values of slots, part of the keys by part; `add_values` adds it."""
+        """Takes what is added to the values of statistics, part of the keys by part; `add_values` adds it."""
         return {at: each.rows.grow() for at, each in self.states.values.items()}
 
     def add_values(self, values: Mapping[int, GrowingRun]) -> None:
-        """Adds to the values of slots."""
+        """Adds to the values of statistics."""
         for at, grown in values.items():
             self.states.values[at].rows.add_grown(grown)
 
     def drop_closed(self, to_us: int) -> None:
-        """Forgets groups that closed at an instant or before: rows for them are dropped from now on."""
+        """Removes groups that closed at an instant or before: rows for them are dropped from now on."""
         if self.shape.end_column is not None:
             kept = self.states.groups.without(self.shape.end_column, to_us=to_us)
             self.states = GroupStates(kept, self.states.values)
@@ -159,9 +159,9 @@ def _taken_together(parts: list[Versions]) -> Versions:
     return together
 
 
-def values_name(groups: str, slot: Multiset) -> str:
+def values_name(groups: str, statistic: Multiset) -> str:
     """The name of the state of values beside that of its groups."""
-    return f"{groups}.{slot.name}"
+    return f"{groups}.{statistic.name}"
 
 
 def end_column_of(window: GroupColumn | None) -> str | None:

@@ -1,4 +1,4 @@
-"""A stage of groups: one aggregate on accumulators.
+"""An aggregate as one stage of a larger query.
 
 Owns the way from changes of what is below to sums of groups, here or by tasks of Spark, and the one group of an aggregate without GROUP BY: it is there from
 the first transaction on, by a row of our own that no function counts. Invariant: as in `operators.aggregate.aggregate_run`, which does
@@ -20,7 +20,7 @@ from odfabric_engine_spark.operators.aggregate.group_versions import GroupShape,
 from odfabric_engine_spark.operators.aggregate.partitioned_sums import SumsByPart
 from odfabric_engine_spark.operators.aggregate.spark_tasks import GroupTasks
 from odfabric_engine_spark.operators.expiry.expired_rows import Bounds
-from odfabric_engine_spark.operators.expiry.state_expiry import StageForgets
+from odfabric_engine_spark.operators.expiry.state_expiry import StageExpiry
 from odfabric_engine_spark.operators.keyed_recompute.recompute_run import Watermarks
 from odfabric_engine_spark.operators.row_wise.weighted_mapping import mapped, output_columns
 from odfabric_engine_spark.plan.aggregates.aggregate_calls import CallReader, calls_of, group_columns
@@ -35,7 +35,7 @@ from odfabric_engine_spark.spark.calls.call import EngineCall
 from odfabric_engine_spark.spark.calls.memory_limit import TransactionSize
 from odfabric_engine_spark.spark.catalyst.plan_nodes import Catalyst
 from odfabric_engine_spark.spark.frames.local_rows import local_rows
-from odfabric_engine_spark.state.stored_runs import SealedState
+from odfabric_engine_spark.state.stored_runs import StateToStore
 
 
 class GroupPlan:
@@ -87,12 +87,12 @@ class GroupRun:
             call=call,
         )
 
-    def states(self, name: str) -> dict[str, SealedState]:
+    def states(self, name: str) -> dict[str, StateToStore]:
         """What the runs have left so far, the groups under `name`."""
         return self._run.named_states(name)
 
-    def forget(self, rules: StageForgets, bounds: Bounds) -> None:
-        """Forgets groups that nothing can need again: rows that could change them are dropped from now on."""
+    def expire(self, rules: StageExpiry, bounds: Bounds) -> None:
+        """Removes groups that nothing can need again: rows that could change them are dropped from now on."""
         if rules.groups_us is not None:
             self._run.drop_closed(bounds.after_us - rules.groups_us)
 

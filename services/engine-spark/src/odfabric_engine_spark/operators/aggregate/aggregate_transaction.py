@@ -31,7 +31,7 @@ from odfabric_engine_spark.plan.query_classes import AggregateQuery
 from odfabric_engine_spark.rows.block_steps import Step, Timeline
 from odfabric_engine_spark.rows.change_records import Records
 from odfabric_engine_spark.rows.failing_rows import found_again
-from odfabric_engine_spark.rows.input_scan import LeafRows, weights_of
+from odfabric_engine_spark.rows.input_scan import ScanRows, weights_of
 from odfabric_engine_spark.rows.row_batches import in_pieces
 from odfabric_engine_spark.rows.slice_reader import read_slices
 from odfabric_engine_spark.spark.calls.call import EngineCall
@@ -61,15 +61,15 @@ class _Run:
 
 @dataclass(slots=True)
 class _Piece:
-    """Rows that are aggregated together: those of each leaf, with the number of the step that brings them."""
+    """Rows that are aggregated together: those of each scan, with the number of the step that brings them."""
 
-    by_leaf: list[list[tuple[int, pa.Table]]]
+    by_scan: list[list[tuple[int, pa.Table]]]
     rows: int = 0
     bytes: int = 0
 
-    def add(self, leaf: int, number: int, rows: pa.Table) -> None:
-        """More rows of a leaf."""
-        self.by_leaf[leaf].append((number, rows))
+    def add(self, scan: int, number: int, rows: pa.Table) -> None:
+        """More rows of a scan."""
+        self.by_scan[scan].append((number, rows))
         self.rows, self.bytes = self.rows + rows.num_rows, self.bytes + rows.nbytes
 
 
@@ -81,7 +81,7 @@ class AggregateTransaction:
         query: AggregateQuery,
         run: AggregateRun,
         plan: AggregatePlan,
-        rows: LeafRows,
+        rows: ScanRows,
         *,
         tables: Mapping[str, InputTable],
         inputs: Sequence[TransformRequestInput],
@@ -146,22 +146,22 @@ class AggregateTransaction:
         small = run.rows <= settings.transform_rows_in_memory_max
         rows_max = max(run.rows if small else settings.transform_rows_in_memory_max // (at_once + 2), 1)
         bytes_max = max(settings.transform_piece_bytes // (at_once + 2), 1)
-        piece = _Piece([[] for _ in self._query.leaves])
-        for leaf, number, rows in self._step_rows(run, rows_max=rows_max, bytes_max=bytes_max):
+        piece = _Piece([[] for _ in self._query.scans])
+        for scan, number, rows in self._step_rows(run, rows_max=rows_max, bytes_max=bytes_max):
             if piece.rows and (piece.rows + rows.num_rows > rows_max or piece.bytes + rows.nbytes > bytes_max):
                 yield piece
-                piece = _Piece([[] for _ in self._query.leaves])
-            piece.add(leaf, number, rows)
+                piece = _Piece([[] for _ in self._query.scans])
+            piece.add(scan, number, rows)
         yield piece
 
     def _step_rows(self, run: _Run, *, rows_max: int, bytes_max: int) -> Iterator[tuple[int, int, pa.Table]]:
-        """A leaf, the number of a step within the run, and some of the rows that it brings; all of them, one after the other."""
+        """A scan, the number of a step within the run, and some of the rows that it brings; all of them, one after the other."""
         for number, step in enumerate(run.steps):
-            for leaf, each in enumerate(self._query.leaves):
+            for scan, each in enumerate(self._query.scans):
                 if self._positions[each.alias] == step.input:
                     self._call.check()
-                    for rows in self._rows.pieces(leaf, rows_max=rows_max, bytes_max=bytes_max, offsets=step.offsets):
-                        yield leaf, number, rows
+                    for rows in self._rows.pieces(scan, rows_max=rows_max, bytes_max=bytes_max, offsets=step.offsets):
+                        yield scan, number, rows
 
     def _mapped(self, run: _Run) -> None:
         """The rows below the aggregate, for what they may raise."""
@@ -171,14 +171,14 @@ class AggregateTransaction:
 
     def _rows_in_time(self, piece: _Piece, run: _Run) -> Iterator[pa.Table]:
         """Rows below the aggregate, but for those that come too late."""
-        leaves = [self._rows_of(leaf, taken) for leaf, taken in enumerate(piece.by_leaf)]
-        for rows in in_pieces(leaves, self._plan.rows.table, self._call, rows_max=piece.rows):
+        scans = [self._rows_of(scan, taken) for scan, taken in enumerate(piece.by_scan)]
+        for rows in in_pieces(scans, self._plan.rows.table, self._call, rows_max=piece.rows):
             yield rows if self._query.lateness_us is None else rows.filter(pa.array(~self._late(rows, run)))
 
-    def _rows_of(self, leaf: int, taken: Sequence[tuple[int, pa.Table]]) -> pa.Table:
-        """Rows of one leaf with their weights and steps."""
-        alias = self._query.leaves[leaf].alias
-        table = self._rows.together(leaf, [rows for _, rows in taken])
+    def _rows_of(self, scan: int, taken: Sequence[tuple[int, pa.Table]]) -> pa.Table:
+        """Rows of one scan with their weights and steps."""
+        alias = self._query.scans[scan].alias
+        table = self._rows.together(scan, [rows for _, rows in taken])
         numbers = np.array([number for number, _ in taken], dtype=np.int32)
         steps = np.repeat(numbers, [rows.num_rows for _, rows in taken])
         operations = one_array(table.column(self._tables[alias].vocabulary.operation_type)).to_numpy()
@@ -196,12 +196,12 @@ class AggregateTransaction:
 
     def _frame(self, run: _Run) -> DataFrame:
         """Rows below the aggregate as Spark reads them, but for those that come too late."""
-        rows = self._plan.rows.frame([self._slices_of(leaf, run) for leaf in range(len(self._query.leaves))])
+        rows = self._plan.rows.frame([self._slices_of(scan, run) for scan in range(len(self._query.scans))])
         return rows if self._query.lateness_us is None else self._without_late(rows, run)
 
-    def _slices_of(self, leaf: int, run: _Run) -> DataFrame:
-        """Rows of one leaf as Spark reads them. A timed run of this size is a single step, so the step is 0."""
-        alias = self._query.leaves[leaf].alias
+    def _slices_of(self, scan: int, run: _Run) -> DataFrame:
+        """Rows of one scan as Spark reads them. A timed run of this size is a single step, so the step is 0."""
+        alias = self._query.scans[scan].alias
         table, one = self._tables[alias], self._inputs[self._positions[alias]]
         ranges = [step.offsets for step in run.steps if step.input == self._positions[alias] and len(step.offsets)]
         begin, end = min((r.begin for r in ranges), default=0), max((r.end for r in ranges), default=0)

@@ -1,4 +1,4 @@
-"""What a task leaves of a part of the groups: one file with versions to be told, and with runs to be kept.
+"""The file that an aggregate task writes: changed groups and new runs.
 
 Owns its parts by name. Invariant: runs are those that the engine's process itself would have made. Not here: the bytes around the
 parts (`state.checkpoint_file`), what versions and runs mean (`group_versions`).
@@ -75,15 +75,15 @@ class GroupFile:
         return open_run_file(self._runs[_GROUPS], state.stored_schema)
 
     def values(self, states: GroupStates) -> dict[int, Run]:
-        """What is added to the values of slots."""
+        """What is added to the values of statistics."""
         return {at: self._values(at, each.rows) for at, each in states.values.items()}
 
-    def _values(self, slot: int, state: RowState) -> Run:
-        return open_run_file(self._runs[_values_name(slot)], state.stored_schema)
+    def _values(self, statistic: int, state: RowState) -> Run:
+        return open_run_file(self._runs[_values_name(statistic)], state.stored_schema)
 
 
-def _values_name(slot: int) -> str:
-    return f"values{slot}"
+def _values_name(statistic: int) -> str:
+    return f"values{statistic}"
 
 
 def _written(table: pa.Table, scratch: Path) -> WrittenPart:

@@ -1,4 +1,4 @@
-"""Rows of groups: from the aggregate's results to the rows of the output.
+"""From results of aggregates to rows of the output.
 
 Owns the part of a query above its aggregate (projections, HAVING), run over a table of groups. The analysed plan stays as it
 is; the aggregate becomes a projection of a table with a column for each key and each function. Not here: what groups hold
@@ -58,13 +58,13 @@ class GroupRows:
         fields = [
             _field(name, expression) for name, expression in zip((*key_names, *result_names), expressions, strict=True)
         ]
-        leaf = marked_relation(query.catalyst, marked_schema(spark_types.StructType(fields), "groups"))
-        columns = output_of(leaf)
+        scan = marked_relation(query.catalyst, marked_schema(spark_types.StructType(fields), "groups"))
+        columns = output_of(scan)
         replaced = list(zip(expressions, columns, strict=True))
         named = [
             _replace_named(query.catalyst, item, replaced) for item in items(query.aggregate.aggregateExpressions())
         ]
-        groups = query.catalyst.logical.Project(query.catalyst.seq(named), leaf)
+        groups = query.catalyst.logical.Project(query.catalyst.seq(named), scan)
         plan = _put(query.catalyst, query.above, groups)
         labels = (*(column.label or OWN_PREFIX for column in query.columns), *map(name_of, calls))
         told = [Described("the groups", labels)]

@@ -1,4 +1,4 @@
-"""State of an aggregate: the slots of each group, by its key.
+"""State of an aggregate: the statistics of each group, by its key.
 
 Owns finding, replacing and dropping groups. Invariant: a group that is as if it had never had a row is not there; what is stored
 is a function of the groups that each transaction replaced, and what is read is proportional to the groups that are asked for.
@@ -28,7 +28,7 @@ from odfabric_engine_spark.state.latest_rows import KEY, latest, latest_position
 from odfabric_engine_spark.state.net_rows import KeyedRows, gathered, pieces
 from odfabric_engine_spark.state.run import CLOSES, WEIGHT, Run, RunFile, distinct
 from odfabric_engine_spark.state.run_file import WrittenRun, open_written, write_run
-from odfabric_engine_spark.state.stored_runs import StateWork, sealed_runs, without_dropped
+from odfabric_engine_spark.state.stored_runs import StateWork, runs_to_store, without_dropped
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class GroupState:
     def between(self, column: str, *, above_us: int | None, to_us: int, part: KeyPart = ALL_KEYS) -> Longs:
         """Positions of groups whose time in `column` lies in (above, to]; it is the one that says when they close."""
         self._check_end(column)
-        hashes = distinct(*(run.closings.between(above_us, to_us) for run in self._runs))
+        hashes = distinct(*(run.close_times.between(above_us, to_us) for run in self._runs))
         known = self._known(hashes[part.positions(hashes)])
         assert known.ends is not None
         inside = known.ends <= to_us
@@ -109,7 +109,7 @@ class GroupState:
 
     def closing(self, *, above_us: int | None, to_us: int) -> int:
         """At most so many groups close in (above, to]: no row is read for that."""
-        return sum(len(run.closings.between(above_us, to_us)) for run in self._runs)
+        return sum(len(run.close_times.between(above_us, to_us)) for run in self._runs)
 
     def keys(self, positions: Longs) -> tuple[pa.Array, dict[str, pa.Array]]:
         """Bytes and columns of some keys."""
@@ -117,12 +117,12 @@ class GroupState:
         return one_array(rows.column(KEY)), {name: one_array(rows.column(name)) for name in self.key_names}
 
     def values(self, positions: Longs, accumulators: Accumulators) -> GroupValues:
-        """Slots of some groups."""
+        """Statistics of some groups."""
         rows = self._at(positions, [field.name for field in accumulators.fields])
         return accumulators.load([one_array(column) for column in rows.columns], len(positions))
 
     def everything(self, rows_max: int) -> Iterator[pa.Table]:
-        """All groups, about `rows_max` at a time: their keys and slots."""
+        """All groups, about `rows_max` at a time: their keys and statistics."""
         for piece in pieces(self._runs, rows_max):
             _, rows = without_dropped(*latest(piece, with_gone=False), self.dropped_to_us)
             yield rows.select(self._schema.names)
@@ -138,7 +138,7 @@ class GroupState:
         return self._run_of(rows.take(pa.array(told)), (~zero[told]).astype(np.int64))
 
     def with_groups(self, rows: pa.Table) -> GroupState:
-        """The state with all groups of a table of keys and slots."""
+        """The state with all groups of a table of keys and statistics."""
         return self.with_run(self._run_of(rows.cast(self._schema), np.ones(rows.num_rows, dtype=np.int64)))
 
     def with_run(self, run: Run) -> GroupState:
@@ -168,7 +168,7 @@ class GroupState:
         self._set_added(tuple(added), self._spilled)
         return tuple(run.file for run in self._runs if run.file is not None)
 
-    def sealed(self, *, whole: bool) -> list[Run | WrittenRun]:
+    def to_store(self, *, whole: bool) -> list[Run | WrittenRun]:
         """The runs to be stored after a transaction, oldest first: those that stay, and new ones; `whole`: at most one."""
         runs = [*self._stored, *self._added_as_one()]
 
@@ -180,7 +180,7 @@ class GroupState:
             )
             return write_run(self.stored_schema, self._work.scratch, found)
 
-        return sealed_runs(runs, write, whole=whole, dropped_to_us=self.dropped_to_us)
+        return runs_to_store(runs, write, whole=whole, dropped_to_us=self.dropped_to_us)
 
     def _pieces(self, runs: Sequence[Run]) -> Iterator[KeyedRows]:
         for piece in pieces(runs, self._work.piece_rows):

@@ -1,4 +1,4 @@
-"""Rows of groups summed up: what a run adds to each group, at which step it shows.
+"""Partial aggregates: what a run adds to each group, by step.
 
 Owns the sums of rows by group and step, as the engine's process and tasks make them. Invariant:
 rows of a step that comes before their group is final show when it becomes final, so they need no sum of their own. Not here:
@@ -53,7 +53,7 @@ class Marks:
 
 @dataclass(frozen=True, slots=True)
 class PartialSums:
-    """What rows add to groups: for each the position of its key, its step, and its slots. Sorted by key and step.
+    """What rows add to groups: for each the position of its key, its step, and its statistics. Sorted by key and step.
 
     Keys are in the order of their `hashes`, so that those of a part lie side by side.
     """
@@ -76,7 +76,7 @@ class PartialSums:
         return sum(each.values.nbytes + each.counts.nbytes + each.groups.nbytes for each in self._multisets())
 
     def _multisets(self) -> list[Values]:
-        found = map(multiset_of, self.values.slots)
+        found = map(multiset_of, self.values.statistics)
         return [each for each in found if each is not None]
 
     def of_part(self, part: KeyPart) -> PartialSums:

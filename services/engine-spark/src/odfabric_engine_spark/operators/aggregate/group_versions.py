@@ -1,4 +1,4 @@
-"""Groups through their versions: what sums of rows do to the groups that they belong to.
+"""Apply partial aggregates to groups: retractions and new versions.
 
 Owns the order of things for the groups of a part of the keys: known ones are looked up, each passes through its versions step by
 step, and a change of a version that is final is told. A group without window is final at once; a timed one when the watermark has
@@ -42,7 +42,7 @@ from odfabric_engine_spark.state.key_range import KeyPart
 from odfabric_engine_spark.state.run import Run
 
 _log = logging.getLogger(__name__)
-_SLOTS_OF_FEW = 8
+_STATISTICS_OF_FEW = 8
 """Values of a group up to which it is as large as others."""
 
 
@@ -71,8 +71,8 @@ class GroupShape:
 
     def in_hand(self, groups_max: int) -> int:
         """How many groups take about as much memory as `groups_max` with few functions: each function has values of its own."""
-        slots = max(len(self.accumulators.slots), _SLOTS_OF_FEW)
-        return max(groups_max * _SLOTS_OF_FEW // slots, 1)
+        statistics = max(len(self.accumulators.statistics), _STATISTICS_OF_FEW)
+        return max(groups_max * _STATISTICS_OF_FEW // statistics, 1)
 
     def no_sums(self) -> PartialSums:
         """Those of no rows."""
@@ -83,7 +83,7 @@ class GroupShape:
 
 @dataclass(frozen=True, slots=True)
 class GroupStates:
-    """All that is kept of groups; `values` are kept beside them, by slot."""
+    """All that is kept of groups; `values` are kept beside them, by statistic."""
 
     groups: GroupState
     values: Mapping[int, ValueState]
@@ -122,7 +122,7 @@ class Versions:
 
 @dataclass(frozen=True, slots=True)
 class Advanced:
-    """What sums do to a part of the groups: what is told, and what is to be kept of groups and of the values of slots."""
+    """What sums do to a part of the groups: what is told, and what is to be kept of groups and of the values of statistics."""
 
     versions: Versions
     groups: Run
@@ -186,9 +186,11 @@ class GroupVersions:
         events = self._events(work, sums)
         versions, before, after = self._play(work, sums, events)
         groups, values = self._kept(work, sums)
-        owed = int((work.values.rows[: len(sums.keys)] < 0).sum())
-        if owed and not self._shape.always:
-            _log.warning("%d groups have more rows withdrawn than added: they are not given until these come", owed)
+        unmatched = int((work.values.rows[: len(sums.keys)] < 0).sum())
+        if unmatched and not self._shape.always:
+            _log.warning(
+                "%d groups have more rows withdrawn than added: they are not given until these come", unmatched
+            )
         told = np.nonzero(after >= 0)[0]
         rows, row_of = self._rows(work, versions)
         owners = events[told, 0]
@@ -225,19 +227,19 @@ class GroupVersions:
         known = np.nonzero(positions >= 0)[0]
         values.add_at(known, state.values(positions[known], self._accumulators))
         for at, own in self._states.values.items():
-            change, slot = _values(sums, at), values.slots[at]
-            if isinstance(slot, Extremes):
-                own.look_up(slot, keys, sums.groups, change)
-            elif isinstance(slot, Distinct):
+            change, statistic = _values(sums, at), values.statistics[at]
+            if isinstance(statistic, Extremes):
+                own.look_up(statistic, keys, sums.groups, change)
+            elif isinstance(statistic, Distinct):
                 asked = merge_values(sums.groups[change.groups], change.values, np.ones_like(change.counts))
-                slot.look_at(own.counted(keys, Values(len(keys), *asked)))
-            elif isinstance(slot, Ranked):
-                look_up(own, slot, keys, sums.groups, change)
+                statistic.look_at(own.counted(keys, Values(len(keys), *asked)))
+            elif isinstance(statistic, Ranked):
+                look_up(own, statistic, keys, sums.groups, change)
         ends = None if self._shape.end_column is None else times(columns[self._shape.end_column])
         return _Work(keys, columns, positions, values, ends)
 
     def _events(self, work: _Work, sums: PartialSums) -> npt.NDArray[np.int64]:
-        """(group, step, position in the sums or -1), sorted: sums, and closings that no row comes with."""
+        """(group, step, position in the sums or -1), sorted: sums, and closes that no row comes with."""
         rows = np.stack([sums.groups, sums.steps, np.arange(len(sums.groups))], axis=1)
         if work.ends is None:
             return rows
@@ -322,8 +324,8 @@ class GroupVersions:
         return groups, values
 
 
-def _values(sums: PartialSums, slot: int) -> Values:
-    found = multiset_of(sums.values.slots[slot])
+def _values(sums: PartialSums, statistic: int) -> Values:
+    found = multiset_of(sums.values.statistics[statistic])
     assert found is not None
     return found
 

@@ -1,4 +1,4 @@
-"""Sums of rows that come piece by piece, however many groups they have.
+"""Partial aggregates of many groups, partitioned so that each part fits.
 
 Owns the choice between memory and files: as long as sums are few, or far fewer than their rows, they stay in memory; rows that come
 when they are many, or bring many groups, go to files of scratch, by parts of their keys, and are summed up part by part. Invariant: parts together are the sums of all rows,

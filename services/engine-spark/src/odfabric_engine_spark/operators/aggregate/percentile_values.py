@@ -1,4 +1,4 @@
-"""Values of groups around the places that percentiles ask for.
+"""The stored values around the ranks of percentiles.
 
 Owns how many of a group's values are taken in hand. Invariant: whatever part of a change comes first, what percentiles are made of is in hand;
 and no value in a gap is withdrawn that is not there. Not here: what is made of them (`percentile`), where they lie (`value_state`).
@@ -61,12 +61,12 @@ def look_up(own: ValueState, ranked: Ranked, keys: pa.Array, groups: Longs, chan
         if ranks is None:
             doubtful.append(group)
             continue
-        wanted = _places(ranked.slot.ranks, int(counts[group]), int(totals.added[group]), int(totals.gone[group]))
+        wanted = _places(ranked.statistic.ranks, int(counts[group]), int(totals.added[group]), int(totals.gone[group]))
         windows = list(_windows(ranks, wanted))
         values += [(np.full(len(each.rows), at), *_columns(each.rows)) for each in windows]
         gaps.append(_gaps(at, ranks.count, windows))
     if gaps:
-        ranked.look_at(large, merged(len(large), values, ranked.slot.multiset.stored_type), Gaps.joined(gaps))
+        ranked.look_at(large, merged(len(large), values, ranked.statistic.multiset.stored_type), Gaps.joined(gaps))
     every = np.sort(np.concatenate([known[whole], np.array(doubtful, dtype=np.int64)]))
     if len(every):
         ranked.look_at(every, own.everything(keys.take(pa.array(every))), Gaps.none())
@@ -80,7 +80,7 @@ def _owes(own: ValueState, keys: pa.Array, groups: Longs, change: Values, *, amo
     if len(gone):
         asked = merge_values(owners[gone], change.values.take(pa.array(gone)), change.counts[gone])
         there = own.counted(keys, Values(len(keys), *asked))
-        left = merged(len(keys), [asked, (there.groups, there.values, there.counts)], own.slot.stored_type)
+        left = merged(len(keys), [asked, (there.groups, there.values, there.counts)], own.statistic.stored_type)
         found[left.groups[left.counts < 0]] = True
     return found
 

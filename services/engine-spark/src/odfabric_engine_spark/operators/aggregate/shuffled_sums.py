@@ -1,6 +1,6 @@
-"""Sums of groups, and rows of which groups have few, on their way from one task to another.
+"""Partial aggregates as bytes between Spark tasks.
 
-Owns their bytes: one Arrow batch with keys, steps and slots, of which a multiset is a list; or with rows. Invariant: what arrives is what was sent.
+Owns their bytes: one Arrow batch with keys, steps and statistics, of which a multiset is a list; or with rows. Invariant: what arrives is what was sent.
 Not here: who sends them (`spark_tasks`), what they are (`group_sums`).
 """
 
@@ -15,11 +15,11 @@ from odfabric.formats.slices.canonical_rows import one_array
 from odfabric_engine_spark.arrays.array_types import Longs
 from odfabric_engine_spark.arrays.byte_hash import byte_hashes
 from odfabric_engine_spark.operators.aggregate.accumulators.aggregate_functions import GroupValues
-from odfabric_engine_spark.operators.aggregate.accumulators.count_and_sum import SlotValue, Values
-from odfabric_engine_spark.operators.aggregate.accumulators.count_distinct import DistinctSlot
-from odfabric_engine_spark.operators.aggregate.accumulators.min_and_max import ExtremeSlot
+from odfabric_engine_spark.operators.aggregate.accumulators.count_and_sum import StatisticValue, Values
+from odfabric_engine_spark.operators.aggregate.accumulators.count_distinct import DistinctStatistic
+from odfabric_engine_spark.operators.aggregate.accumulators.min_and_max import ExtremeStatistic
 from odfabric_engine_spark.operators.aggregate.accumulators.multisets import multiset_of
-from odfabric_engine_spark.operators.aggregate.accumulators.percentile import RankedSlot
+from odfabric_engine_spark.operators.aggregate.accumulators.percentile import PercentileStatistic
 from odfabric_engine_spark.operators.aggregate.group_sums import PartialSums
 from odfabric_engine_spark.operators.aggregate.group_versions import GroupShape
 from odfabric_engine_spark.plan.group_keys import key_fields
@@ -30,9 +30,9 @@ def sums_to_bytes(sums: PartialSums) -> bytes:
     if len(sums.groups) != len(sums.keys):
         raise ValueError("a key has sums of several steps")
     arrays = [sums.keys, *sums.key_columns.values(), pa.array(sums.steps)]
-    for slot in sums.values.slots:
-        multiset = multiset_of(slot)
-        arrays += slot.arrays() if multiset is None else [_as_lists(multiset)]
+    for statistic in sums.values.statistics:
+        multiset = multiset_of(statistic)
+        arrays += statistic.arrays() if multiset is None else [_as_lists(multiset)]
     return rows_to_bytes(pa.Table.from_arrays(arrays, names=[str(at) for at in range(len(arrays))]))
 
 
@@ -42,13 +42,13 @@ def sums_from_bytes(data: bytes, shape: GroupShape) -> PartialSums:
     keys = next(columns)
     key_columns = {field.name: next(columns) for field in key_fields(shape.columns)}
     steps: Longs = next(columns).to_numpy()
-    slots: list[SlotValue] = []
-    for slot in shape.accumulators.slots:
-        if isinstance(slot, DistinctSlot | ExtremeSlot | RankedSlot):
-            slots.append(slot.in_hand(_from_lists(next(columns))))
+    statistics: list[StatisticValue] = []
+    for statistic in shape.accumulators.statistics:
+        if isinstance(statistic, DistinctStatistic | ExtremeStatistic | PercentileStatistic):
+            statistics.append(statistic.in_hand(_from_lists(next(columns))))
         else:
-            slots.append(slot.load([next(columns) for _ in slot.fields], len(keys)))
-    return PartialSums(keys, byte_hashes(keys), key_columns, np.arange(len(keys)), steps, GroupValues(slots))
+            statistics.append(statistic.load([next(columns) for _ in statistic.fields], len(keys)))
+    return PartialSums(keys, byte_hashes(keys), key_columns, np.arange(len(keys)), steps, GroupValues(statistics))
 
 
 def rows_to_bytes(rows: pa.Table) -> bytes:
@@ -65,9 +65,9 @@ def rows_from_bytes(data: bytes) -> pa.Table:
         return reader.read_all()
 
 
-def _as_lists(slot: Values) -> pa.Array:
-    pairs = pa.StructArray.from_arrays([slot.values, pa.array(slot.counts)], ["value", "count"])
-    begins, _ = slot.bounds()
+def _as_lists(statistic: Values) -> pa.Array:
+    pairs = pa.StructArray.from_arrays([statistic.values, pa.array(statistic.counts)], ["value", "count"])
+    begins, _ = statistic.bounds()
     return pa.LargeListArray.from_arrays(pa.array(np.append(begins, len(pairs))), pairs)
 
 

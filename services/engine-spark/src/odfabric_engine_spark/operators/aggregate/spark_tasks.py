@@ -1,4 +1,4 @@
-"""Large runs of an aggregate by tasks of Spark: they sum up rows, advance groups, and tell what changes.
+"""Large aggregate runs as Spark tasks.
 
 Owns the three rounds of tasks: sums of the rows that a task reads go to the task which has that part of the keys; that one looks
 up its groups, and leaves a file with their versions and with what is to be kept of them; the query's expressions make rows of the
@@ -98,7 +98,7 @@ _SIDES_MAX = 1 << 33
 
 @dataclass(frozen=True, slots=True)
 class StoredRows:
-    """Where tasks find a state: its runs, oldest first, and which rows of them are forgotten."""
+    """Where tasks find a state: its runs, oldest first, and which rows of them are removed."""
 
     files: tuple[RunFile, ...]
     dropped_to_us: int | None
@@ -106,7 +106,7 @@ class StoredRows:
 
 @dataclass(frozen=True, slots=True)
 class StoredGroups:
-    """Where tasks find groups, and the values beside them by slot."""
+    """Where tasks find groups, and the values beside them by statistic."""
 
     groups: StoredRows
     values: Mapping[int, StoredRows]
@@ -127,12 +127,12 @@ class StoredGroups:
         dropped_to_us = self.groups.dropped_to_us
         groups = GroupState(schema, names, end_column=end_column, work=work, runs=runs, dropped_to_us=dropped_to_us)
         values = {}
-        for at, slot in shape.accumulators.values_slots.items():
-            own, columns, timed = self.values[at], ValueState.schema(slot), end_column is not None
+        for at, statistic in shape.accumulators.values_statistics.items():
+            own, columns, timed = self.values[at], ValueState.schema(statistic), end_column is not None
             stored = RowState(columns, timed=timed, work=work).stored_schema
             runs = [open_run_file(file, stored) for file in own.files]
             rows = RowState(columns, timed=timed, work=work, runs=runs, dropped_to_us=own.dropped_to_us)
-            values[at] = ValueState(slot, rows)
+            values[at] = ValueState(statistic, rows)
         return GroupStates(groups, values)
 
 

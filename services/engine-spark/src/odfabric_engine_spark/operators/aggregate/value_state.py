@@ -1,4 +1,4 @@
-"""State of the values of groups, of which the least or the greatest is asked for.
+"""State of the values of groups, for MIN, MAX, percentiles and DISTINCT.
 
 Owns the multiset of values that each group has, beside the state of groups: a group may have as many values as it has rows, and
 a change should read and write few of them. Invariant: of a group that is looked up as many values are given as there can be withdrawn, and
@@ -33,16 +33,16 @@ OpenRows = Callable[[str, pa.Schema], RowState]
 
 
 class ValueState:
-    """Values of one slot by the bytes of a group's key."""
+    """Values of one statistic by the bytes of a group's key."""
 
-    def __init__(self, slot: Multiset, rows: RowState) -> None:
-        self.slot = slot
+    def __init__(self, statistic: Multiset, rows: RowState) -> None:
+        self.statistic = statistic
         self.rows = rows
 
     @staticmethod
-    def schema(slot: Multiset) -> pa.Schema:
+    def schema(statistic: Multiset) -> pa.Schema:
         """Columns of the rows."""
-        return pa.schema([pa.field(KEY, pa.binary()), pa.field(VALUE, slot.stored_type)])
+        return pa.schema([pa.field(KEY, pa.binary()), pa.field(VALUE, statistic.stored_type)])
 
     def look_up(self, extremes: Extremes, keys: pa.Array, groups: Longs, change: Values) -> None:
         """Takes values in hand where the extremes of `keys` do not tell what a change leaves: its n-th group is `groups[n]` of them."""
@@ -58,7 +58,7 @@ class ValueState:
         wanted = distinct(hashes)
         most = np.zeros(len(wanted), dtype=np.int64)
         np.maximum.at(most, np.searchsorted(wanted, hashes), counts)
-        found = pa.concat_tables([self.rows.at_ends(wanted, most, greatest=end) for end in self.slot.ends])
+        found = pa.concat_tables([self.rows.at_ends(wanted, most, greatest=end) for end in self.statistic.ends])
         groups = self._groups(found, keys)
         shared = distinct(_hashes_of(found)[groups < 0], _shared(hashes))
         if len(shared):

@@ -1,4 +1,4 @@
-"""Rows near a change, where no others can be told by it.
+"""Read the rows within reach of a change, for bounded window frames.
 
 Owns which old rows a plan gets to see whose windows reach a number of rows, or a span of values, and no further: around each new row those
 that lie within twice the reach. Invariant: the plan gives the same difference as over all rows of the key. A row within the reach of a change
@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from odfabric_engine_spark.arrays.array_types import Hashes, Longs
 from odfabric_engine_spark.arrays.equal_runs import run_starts
-from odfabric_engine_spark.operators.touched_keys import partial_read as excerpt
+from odfabric_engine_spark.operators.touched_keys import partial_read
 from odfabric_engine_spark.operators.touched_keys.partial_read import (
     ChosenRows,
     StoredOrder,
@@ -32,8 +32,8 @@ from odfabric_engine_spark.state.run import HASH, distinct, hashes_of
 
 
 @dataclass(frozen=True, slots=True)
-class Nearby(StoredOrder):
-    """An excerpt: windows over rows of one key in an order reach `rows` rows to both sides, or `span` in the numbers of the first column.
+class BoundedFrameRead(StoredOrder):
+    """A partial read: windows over rows of one key in an order reach `rows` rows to both sides, or `span` in the numbers of the first column.
 
     `dense`: rows that tie in the first column count as one.
     """
@@ -43,9 +43,9 @@ class Nearby(StoredOrder):
     dense: bool = False
 
     def counts(self, state: RowState, hashes: Hashes, new_hashes: Hashes, new: Delta) -> Longs:
-        """As Excerpt."""
+        """As `PartialRead`."""
         known = state.counts(hashes)
-        if known.sum() < excerpt.LEFT_OUT_MIN or not len(new_hashes):
+        if known.sum() < partial_read.LEFT_OUT_MIN or not len(new_hashes):
             return known
         near = np.zeros(len(hashes), dtype=np.int64)
         if self.span is None:
@@ -61,11 +61,11 @@ class Nearby(StoredOrder):
         return found
 
     def chosen(self, state: RowState, new_hashes: Hashes, new: Delta) -> ChosenRows:
-        """As Excerpt."""
+        """As `PartialRead`."""
         hashes = distinct(new_hashes)
         left_out = state.counts(hashes) - self.counts(state, hashes, new_hashes, new)
         is_near = left_out > 0
-        if not is_near.any() or left_out.sum() < excerpt.LEFT_OUT_MIN:
+        if not is_near.any() or left_out.sum() < partial_read.LEFT_OUT_MIN:
             return ChosenRows(state.schema.empty_table(), new.slice(0, 0), hashes)
         near = np.nonzero(np.isin(new_hashes, hashes[is_near]))[0]
         old = self._near(state, new_hashes[near], new.take(near))

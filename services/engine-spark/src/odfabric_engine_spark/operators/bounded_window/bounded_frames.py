@@ -1,4 +1,4 @@
-"""Windows that reach a number of rows, or a span of values, to both sides.
+"""Bounded window frames (ROWS and RANGE): recognised, with their reach.
 
 Owns finding them in a plan: `lag` and `lead`, and functions over frames that are bounded on both sides. Invariant: a row tells nothing of rows
 that are further away than that. Windows that stand over one another reach as far as all together, in rows that do not tie: of those that do
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyarrow import types
 
-from odfabric_engine_spark.operators.bounded_window.bounded_frame_read import Nearby
-from odfabric_engine_spark.operators.touched_keys.ordered_scan import OrderedRows, only_leaf, order_by_numbers
+from odfabric_engine_spark.operators.bounded_window.bounded_frame_read import BoundedFrameRead
+from odfabric_engine_spark.operators.touched_keys.ordered_scan import OrderedRows, only_scan, order_by_numbers
 from odfabric_engine_spark.plan.arrow_types import arrow_type
 from odfabric_engine_spark.plan.partitioning.stages import RowsStage
 from odfabric_engine_spark.spark.catalyst.plan_nodes import (
@@ -37,35 +37,35 @@ _SPAN_MAX = 1 << 60
 
 
 @dataclass(frozen=True, slots=True)
-class NearWindow(OrderedRows):
+class BoundedWindow(OrderedRows):
     """A window that reaches `rows` rows to both sides, or `span` in the numbers of the column by which rows are ordered."""
 
     rows: int
     span: int | None
 
 
-def nearby_of(catalyst: Catalyst, stage: RowsStage) -> Nearby | None:
-    """What windows over a stage's only leaf reach, if they do not reach all rows of a key."""
-    found = only_leaf(stage)
+def bounded_frames_of(catalyst: Catalyst, stage: RowsStage) -> BoundedFrameRead | None:
+    """What windows over a stage's only scan reach, if they do not reach all rows of a key."""
+    found = only_scan(stage)
     if found is None:
         return None
-    leaf, island, above = found
+    scan, subplan, above = found
     places = [at for at, each in enumerate(above) if simple_name(each) == "Window"]
     if not places or not all(simple_name(each) in _ABOVE for each in above[: places[0]]):
         return None
-    nearby: list[Nearby] = []
+    bounded_frame: list[BoundedFrameRead] = []
     for at in places:
-        window = near_window(above[at])
+        window = bounded_window(above[at])
         # A row that is dropped between two windows is not counted by the upper one, so nodes below a window may only pass rows on.
         below = [each for each in above[at + 1 :] if simple_name(each) != "Window"]
-        rows = None if window is None else window.of_leaf(catalyst, below, leaf, island, order_max=1)
+        rows = None if window is None else window.of_scan(catalyst, below, scan, subplan, order_max=1)
         if window is None or rows is None:
             return None
-        nearby.append(Nearby(rows.keys, rows.order, window.rows, window.span))
-    return together(nearby)
+        bounded_frame.append(BoundedFrameRead(rows.keys, rows.order, window.rows, window.span))
+    return together(bounded_frame)
 
 
-def near_window(window: Plan, functions: Sequence[Expression] | None = None) -> NearWindow | None:
+def bounded_window(window: Plan, functions: Sequence[Expression] | None = None) -> BoundedWindow | None:
     """How far a Window node reaches, or some of its functions; None if that may be any number of rows."""
     order = order_by_numbers(window)
     if not order:
@@ -81,19 +81,21 @@ def near_window(window: Plan, functions: Sequence[Expression] | None = None) -> 
         return None
     keys = items(window.partitionSpec())
     if is_range:
-        return NearWindow(keys, order, hides_rows=False, rows=0, span=reach)
-    return NearWindow(keys, order, hides_rows=False, rows=max(reach, 1), span=None)
+        return BoundedWindow(keys, order, hides_rows=False, rows=0, span=reach)
+    return BoundedWindow(keys, order, hides_rows=False, rows=max(reach, 1), span=None)
 
 
-def together(windows: Sequence[Nearby]) -> Nearby | None:
+def together(windows: Sequence[BoundedFrameRead]) -> BoundedFrameRead | None:
     """Windows over one another, which order rows alike."""
     first = windows[0]
     if any((set(each.keys), each.order) != (set(first.keys), first.order) for each in windows):
         return None
     spans = [each.span for each in windows if each.span is not None]
     if not spans:
-        return Nearby(first.keys, first.order, sum(each.rows for each in windows), None, dense=len(windows) > 1)
-    return Nearby(first.keys, first.order, 0, sum(spans)) if len(spans) == len(windows) else None
+        return BoundedFrameRead(
+            first.keys, first.order, sum(each.rows for each in windows), None, dense=len(windows) > 1
+        )
+    return BoundedFrameRead(first.keys, first.order, 0, sum(spans)) if len(spans) == len(windows) else None
 
 
 def _reach(expression: Expression, ordered_by: pa.DataType) -> tuple[bool, int] | None:

@@ -1,7 +1,7 @@
-"""Windows from the first row of a partition to the current one, of functions that can go on from what the rows before gave.
+"""Cumulative windows: frames from UNBOUNDED PRECEDING to the current row.
 
 Owns finding them in a plan: numbers and ranks of rows, counts, sums of whole numbers and decimals, least and greatest values, first and last ones that are not
-null; and the plan in which each goes on from columns of the leaf (`Before`). Invariant: over the rows from some place on, with what all rows before it sum up to in
+null; and the plan in which each goes on from columns of the scan (`Before`). Invariant: over the rows from some place on, with what all rows before it sum up to in
 these columns, that plan gives what the query gives over all rows; with nulls in them it is the query. Not here: where rows are cut, and what
 those before sum up to (`cumulative_read`).
 """
@@ -15,23 +15,23 @@ import pyarrow as pa
 from pyarrow import types
 
 from odfabric.formats.slices.canonical_rows import has_integers_in_order
-from odfabric_engine_spark.operators.bounded_window.bounded_frame_read import Nearby
-from odfabric_engine_spark.operators.bounded_window.bounded_frames import NearWindow, near_window, together
-from odfabric_engine_spark.operators.cumulative_window.cumulative_read import Running
+from odfabric_engine_spark.operators.bounded_window.bounded_frame_read import BoundedFrameRead
+from odfabric_engine_spark.operators.bounded_window.bounded_frames import BoundedWindow, bounded_window, together
+from odfabric_engine_spark.operators.cumulative_window.cumulative_read import CumulativeRead
 from odfabric_engine_spark.operators.cumulative_window.prefix_values import Before, Gives
 from odfabric_engine_spark.operators.touched_keys.before_and_after import BoundPlan
 from odfabric_engine_spark.operators.touched_keys.ordered_scan import (
-    LeafOrder,
     OrderedRows,
-    only_leaf,
+    ScanOrder,
+    only_scan,
     order_by_numbers,
     places_below,
     positions,
     without_normal,
 )
 from odfabric_engine_spark.plan.arrow_types import arrow_type
-from odfabric_engine_spark.plan.input_tables import marked_leaf
-from odfabric_engine_spark.plan.partitioning.partition_keys import StageLeaf
+from odfabric_engine_spark.plan.input_tables import marked_scan
+from odfabric_engine_spark.plan.partitioning.partition_keys import StageScan
 from odfabric_engine_spark.plan.partitioning.stages import RowsStage
 from odfabric_engine_spark.plan.partitioning.storable_types import can_be_kept
 from odfabric_engine_spark.spark.catalyst.plan_nodes import (
@@ -91,11 +91,11 @@ class _Call:
 
 
 @dataclass(frozen=True, slots=True)
-class RunningWindow(OrderedRows):
+class CumulativeWindow(OrderedRows):
     """A window whose functions can go on, as `calls` say, but for those that look at `near` rows."""
 
     calls: tuple[_Call, ...]
-    near: NearWindow | None
+    near: BoundedWindow | None
 
     def columns(self) -> list[Expression]:
         """Also what functions tell something of."""
@@ -110,38 +110,38 @@ class RunningWindow(OrderedRows):
         return [each.column for each in self.calls if each.column is not None]
 
 
-def running_window(window: Plan) -> RunningWindow | None:
-    """A Window node as such one, None if it is another, or looks at near rows alone."""
+def cumulative_window(window: Plan) -> CumulativeWindow | None:
+    """A Window node as such one, None if it is another, or looks at rows within a bounded frame alone."""
     order = order_by_numbers(window)
     if not order:
         return None
     named = items(window.windowExpressions())
     calls = [_call(each) for each in named]
     others = [each for each, call in zip(named, calls, strict=True) if call is None]
-    near = near_window(window, others) if others else None
+    near = bounded_window(window, others) if others else None
     if len(others) == len(named) or (others and near is None):
         return None
     known = tuple(each for each in calls if each is not None)
-    return RunningWindow(items(window.partitionSpec()), order, hides_rows=False, calls=known, near=near)
+    return CumulativeWindow(items(window.partitionSpec()), order, hides_rows=False, calls=known, near=near)
 
 
-def running_of(catalyst: Catalyst, stage: RowsStage) -> tuple[Running, BoundPlan] | None:
-    """How rows of a stage's only leaf are cut, and the plan over those that are left; None if it has other windows."""
-    found = only_leaf(stage)
+def cumulative_windows_of(catalyst: Catalyst, stage: RowsStage) -> tuple[CumulativeRead, BoundPlan] | None:
+    """How rows of a stage's only scan are cut, and the plan over those that are left; None if it has other windows."""
+    found = only_scan(stage)
     if found is None:
         return None
-    leaf, island, above = found
+    scan, subplan, above = found
     windows = [at for at, each in enumerate(above) if simple_name(each) == "Window"]
     if not windows or not all(simple_name(each) in _ABOVE for each in above[: windows[0]]):
         return None
     kinds = _Kinds()
     for at in windows:
         below = [each for each in above[at + 1 :] if simple_name(each) != "Window"]
-        places = places_below(catalyst, below, leaf.columns, must_not_fail=False)
+        places = places_below(catalyst, below, scan.columns, must_not_fail=False)
         if places is None:
             return None
-        window = running_window(above[at]) or near_window(above[at])
-        rows = None if window is None else window.of_leaf(catalyst, below, leaf, island, order_max=1)
+        window = cumulative_window(above[at]) or bounded_window(above[at])
+        rows = None if window is None else window.of_scan(catalyst, below, scan, subplan, order_max=1)
         if window is not None and rows is not None and window.reads(places):
             kinds.note(at, window, rows, places)
         else:
@@ -149,53 +149,57 @@ def running_of(catalyst: Catalyst, stage: RowsStage) -> tuple[Running, BoundPlan
     cut = kinds.cut()
     if cut is None:
         return None
-    return cut, BoundPlan(catalyst, _GoingOn(catalyst, cut.before).plan(leaf, above, kinds.before), stage.output)
+    return cut, BoundPlan(catalyst, _GoingOn(catalyst, cut.before).plan(scan, above, kinds.before), stage.output)
 
 
 @dataclass(frozen=True, slots=True)
 class _Kinds:
-    """The windows of a stage: those that go on, what their columns need `before`, by position and id; those of near rows; and by the columns of its partition each other one."""
+    """The windows of a stage: those that go on, what their columns need `before`, by position and id; those of rows within a bounded frame; and by the columns of its partition each other one."""
 
-    running: list[Running] = field(default_factory=list)
+    cumulative: list[CumulativeRead] = field(default_factory=list)
     before: dict[int, dict[int, Before]] = field(default_factory=dict)
-    near: list[Nearby] = field(default_factory=list)
+    near: list[BoundedFrameRead] = field(default_factory=list)
     of_peers: list[set[int]] = field(default_factory=list)
 
-    def note(self, at: int, window: RunningWindow | NearWindow, rows: LeafOrder, places: Mapping[int, int]) -> None:
-        """One that goes on, or reaches near rows."""
-        reach = window.near if isinstance(window, RunningWindow) else window
+    def note(
+        self, at: int, window: CumulativeWindow | BoundedWindow, rows: ScanOrder, places: Mapping[int, int]
+    ) -> None:
+        """One that goes on, or reaches rows within a bounded frame."""
+        reach = window.near if isinstance(window, CumulativeWindow) else window
         if reach is not None:
-            self.near.append(Nearby(rows.keys, rows.order, reach.rows, reach.span))
-        if isinstance(window, RunningWindow):
+            self.near.append(BoundedFrameRead(rows.keys, rows.order, reach.rows, reach.span))
+        if isinstance(window, CumulativeWindow):
             self.before[at] = {expr_id(call.named): call.before(places) for call in window.calls}
-            self.running.append(Running(rows.keys, rows.order, rows.greatest, tuple(self.before[at].values())))
+            self.cumulative.append(
+                CumulativeRead(rows.keys, rows.order, rows.greatest, tuple(self.before[at].values()))
+            )
 
-    def cut(self) -> Running | None:
+    def cut(self) -> CumulativeRead | None:
         """Where rows can be cut for all of them: they order rows alike, or look at nothing but rows that tie."""
-        running = self.running
-        if not running or any(each.greatest != running[0].greatest for each in running):
+        cumulative = self.cumulative
+        if not cumulative or any(each.greatest != cumulative[0].greatest for each in cumulative):
             return None
         of_nothing = 0 if any(each.span is not None for each in self.near) else None
-        reach = together([*self.near, *(Nearby(each.keys, each.order, 0, of_nothing) for each in running)])
-        tie = {*running[0].keys, running[0].order[0].position}
+        reach = together([*self.near, *(BoundedFrameRead(each.keys, each.order, 0, of_nothing) for each in cumulative)])
+        tie = {*cumulative[0].keys, cumulative[0].order[0].position}
         if reach is None or not all(tie <= each for each in self.of_peers):
             return None
-        parts = tuple(dict.fromkeys(part for each in running for part in each.before))
-        dense = len(running) + len(self.near) > 1
-        return replace(running[0], before=parts, rows=reach.rows, span=reach.span, dense=dense)
+        parts = tuple(dict.fromkeys(part for each in cumulative for part in each.before))
+        dense = len(cumulative) + len(self.near) > 1
+        return replace(cumulative[0], before=parts, rows=reach.rows, span=reach.span, dense=dense)
 
 
 class _GoingOn:
-    """Makes the plan whose leaf has columns for what the rows before give."""
+    """Makes the plan whose scan has columns for what the rows before give."""
 
     def __init__(self, catalyst: Catalyst, parts: Sequence[Before]) -> None:
         self._catalyst = catalyst
         self._columns = {part: self._column(part) for part in parts}
 
-    def plan(self, leaf: StageLeaf, above: Sequence[Plan], before: Mapping[int, Mapping[int, Before]]) -> Plan:
-        """The nodes above a leaf, highest first, over such a leaf; `before` is what columns of the windows among them need, by position and id."""
+    def plan(self, scan: StageScan, above: Sequence[Plan], before: Mapping[int, Mapping[int, Before]]) -> Plan:
+        """The nodes above a scan, highest first, over such a scan; `before` is what columns of the windows among them need, by position and id."""
         columns = list(self._columns.values())
-        plan = marked_leaf(self._catalyst, [*leaf.columns, *columns])
+        plan = marked_scan(self._catalyst, [*scan.columns, *columns])
         for at in reversed(range(len(above))):
             if at in before:
                 plan = self._window(above[at], plan, before[at])

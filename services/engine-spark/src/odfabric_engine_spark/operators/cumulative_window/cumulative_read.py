@@ -1,8 +1,8 @@
-"""Rows from the first change of a key on, where windows reach back to its first row but can go on from what the rows before gave.
+"""Read rows from the first change on, for cumulative windows.
 
 Owns which old rows a plan gets to see: those that do not come before the earliest change. Invariant: rows
 before it are the same before and after a transaction, and what windows give for them does not change; so they stand for nothing but what functions need
-of them. Of keys of which rows are owed before the cut, or that share a hash with others there, or of which that is not told for certain, all
+of them. Of keys of which rows are unmatched before the cut, or that share a hash with others there, or of which that is not told for certain, all
 rows are looked at. Not here: which windows these are (`cumulative_frames`), what the rows before give (`prefix_values`).
 """
 
@@ -18,7 +18,7 @@ from odfabric.formats.slices.canonical_rows import one_array
 from odfabric_engine_spark.arrays.array_types import Hashes, Longs
 from odfabric_engine_spark.arrays.equal_runs import run_starts
 from odfabric_engine_spark.operators.cumulative_window.prefix_values import Before, Stretches, told
-from odfabric_engine_spark.operators.touched_keys import partial_read as excerpt
+from odfabric_engine_spark.operators.touched_keys import partial_read
 from odfabric_engine_spark.operators.touched_keys.partial_read import (
     ChosenRows,
     Mask,
@@ -38,8 +38,8 @@ _WITHDRAWN_MAX = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Running(StoredOrder):
-    """An excerpt: windows over rows of one key, `greatest`: from those that are stored last on, need `before` of the rows that are cut off.
+class CumulativeRead(StoredOrder):
+    """A partial read: windows over rows of one key, `greatest`: from those that are stored last on, need `before` of the rows that are cut off.
 
     Windows among them reach `rows` rows, or `span` in the numbers of the first column, as `nearby` has them. `dense`: rows that tie in it count as one.
     """
@@ -51,20 +51,20 @@ class Running(StoredOrder):
     dense: bool = False
 
     def counts(self, state: RowState, hashes: Hashes, new_hashes: Hashes, new: Delta) -> Longs:
-        """As Excerpt."""
+        """As `PartialRead`."""
         known = state.counts(hashes)
-        if known.sum() < excerpt.LEFT_OUT_MIN or not len(new_hashes):
+        if known.sum() < partial_read.LEFT_OUT_MIN or not len(new_hashes):
             return known
         places = self._cuts(state, new_hashes, new)
         known[np.searchsorted(hashes, places.hashes)] -= places.count(after=self.greatest)
         return known
 
     def chosen(self, state: RowState, new_hashes: Hashes, new: Delta) -> ChosenRows:
-        """As Excerpt. Rows have what the rows before them give in further columns."""
+        """As `PartialRead`. Rows have what the rows before them give in further columns."""
         places = self._cuts(state, new_hashes, new)
         left_out = places.count(after=self.greatest)
         is_cut = left_out > 0
-        if left_out.sum() < excerpt.LEFT_OUT_MIN:
+        if left_out.sum() < partial_read.LEFT_OUT_MIN:
             return ChosenRows(self.whole(state.schema.empty_table()), _with(new.slice(0, 0), self.whole), places.hashes)
         doubtful = [places.hashes[~is_cut]]
         places = places.take(np.nonzero(is_cut)[0])
@@ -86,7 +86,7 @@ class Running(StoredOrder):
         return ChosenRows(old, _with(new.take(own), lambda rows: after(new_hashes[own], rows)), all_doubtful)
 
     def whole(self, rows: pa.Table) -> pa.Table:
-        """As Excerpt: before them there is nothing."""
+        """As `PartialRead`: before them there is nothing."""
         return _beside(rows, [pa.nulls(rows.num_rows, each.type) for each in self.before])
 
     def _cuts(self, state: RowState, new_hashes: Hashes, new: Delta) -> Places:
@@ -135,7 +135,7 @@ class Running(StoredOrder):
             is_doubtful[of_rows[_others(stretches.rows, own, of_rows)]] = True
             if (stretches.weights < 0).any():
                 withdrawn.append(some.chosen(np.nonzero(stretches.weights < 0)[0]))
-        is_doubtful |= self._owed(state, places, withdrawn)
+        is_doubtful |= self._unmatched(state, places, withdrawn)
         settled = [each.settled() for each in things]
         for _, in_doubt in settled:
             is_doubtful |= in_doubt
@@ -161,8 +161,8 @@ class Running(StoredOrder):
             numbers = np.where(is_null == 1, np.iinfo(np.int64).max, numbers)
         return ~numbers if self.greatest else numbers
 
-    def _owed(self, state: RowState, places: Places, withdrawn: Sequence[SomeRows]) -> Mask:
-        """Keys of which a row that was withdrawn was not there are in doubt: what is owed is not counted."""
+    def _unmatched(self, state: RowState, places: Places, withdrawn: Sequence[SomeRows]) -> Mask:
+        """Keys of which a row that was withdrawn was not there are in doubt: an unmatched retraction is not counted."""
         found = np.zeros(len(places), dtype=bool)
         if sum(int(some.counts.sum()) for some in withdrawn) > _WITHDRAWN_MAX:
             for some in withdrawn:
@@ -171,8 +171,8 @@ class Running(StoredOrder):
         for some in withdrawn:
             owners = np.repeat(some.owners, some.counts)
             rows = some.taken(None).drop_columns([WEIGHT])
-            owed = state.weights_of_rows(places.hashes[owners], rows) < 0
-            found[owners[owed]] = True
+            unmatched = state.weights_of_rows(places.hashes[owners], rows) < 0
+            found[owners[unmatched]] = True
         return found
 
 

@@ -1,4 +1,4 @@
-"""What the rows of a key before some place give to windows that go on from there.
+"""Values of cumulative windows over the rows before the first change.
 
 Owns how much has to be known of them: their number, how many have a value, the sum, the least or the greatest of these, the first or the last that is
 there. Invariant: rows come in pieces and in no order, and one that was withdrawn may come without the one that took it back, long before it or

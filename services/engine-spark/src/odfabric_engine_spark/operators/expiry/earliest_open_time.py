@@ -1,4 +1,4 @@
-"""The least event time with which rows of a timed query can still come.
+"""The least event time with which output rows can still come.
 
 Owns following the watermark of the inputs up a plan in which one thing waits for another: a window over rows that wait for partners,
 partners of partners, an event time that is computed of a window. Invariant: what comes in time later than the watermark changes
@@ -15,7 +15,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from odfabric_engine_spark.operators.expiry.open_windows import bounds_us, wait_us
-from odfabric_engine_spark.plan.input_tables import leaf_alias
+from odfabric_engine_spark.plan.input_tables import scan_alias
 from odfabric_engine_spark.plan.joins.outer_interval_join import bound_of_side
 from odfabric_engine_spark.plan.time.event_times import WINDOW_START, EventTimes, sources_of, time_of_window
 from odfabric_engine_spark.plan.time.timed_filters import timed_filter
@@ -92,7 +92,7 @@ class OpenTimes:
         return self._known[key]
 
     def _found(self, column: Attribute, member: int | None, plan: Plan, path: Path) -> int | None:
-        if leaf_alias(plan) is not None:
+        if scan_alias(plan) is not None:
             return self.watermark_us if self.times.is_event_time(column, plan) else None
         if member is None and not is_time(column):
             return None

@@ -1,8 +1,8 @@
-"""Rows of a stage that nothing can need again leave its states.
+"""Remove expired rows from the states of a stage.
 
 Owns carrying out what `state_expiry` allows for rows. Where the instant of a row is enough, its state drops it by that; sessions and
 versions are looked at when a row of their key passes the bound, and what goes is withdrawn from the state. Invariant: the rows
-that are looked at are those of keys with such a row, so forgetting costs what it forgets, and not what is kept. A session is cut by
+that are looked at are those of keys with such a row, so state expiry costs what it removes, and not what is kept. A session is cut by
 the hash of its key: keys that share one make it longer, so that it is kept longer.
 """
 
@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 from odfabric.formats.slices.canonical_rows import one_array
 from odfabric_engine_spark.arrays.array_types import Hashes, Longs, Mask
 from odfabric_engine_spark.arrays.stable_order import order_by
-from odfabric_engine_spark.operators.expiry.state_expiry import SessionRule, StageForgets, VersionRule
-from odfabric_engine_spark.plan.partitioning.partition_keys import StageLeaf
+from odfabric_engine_spark.operators.expiry.state_expiry import SessionRule, StageExpiry, VersionRule
+from odfabric_engine_spark.plan.partitioning.partition_keys import StageScan
 from odfabric_engine_spark.state.key_hash import key_bytes
 from odfabric_engine_spark.state.row_state import RowState
 from odfabric_engine_spark.state.run import CLOSES, HASH, WEIGHT, distinct, hashes_of
@@ -38,27 +38,27 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class ForgottenRows:
+class ExpiredRows:
     """`rows_max` rows are looked at together. `check` raises what ends the call."""
 
-    states: Mapping[StageLeaf, RowState | None]
+    states: Mapping[StageScan, RowState | None]
     rows_max: int
     check: Callable[[], None]
 
-    def forget(self, rules: StageForgets, bounds: Bounds) -> None:
+    def expire(self, rules: StageExpiry, bounds: Bounds) -> None:
         """What the rules allow. Raises what `check` raises."""
-        for leaf, reach_us in rules.rows_us.items():
-            state = self.states[leaf]
+        for scan, reach_us in rules.rows_us.items():
+            state = self.states[scan]
             if state is not None:
                 state.drop_closed(bounds.after_us - reach_us)
         for session in rules.sessions:
-            self._forget_sessions(session, bounds)
+            self._expire_sessions(session, bounds)
         for version in rules.versions:
-            self._forget_versions(version, bounds)
+            self._expire_versions(version, bounds)
 
-    def _forget_sessions(self, rule: SessionRule, bounds: Bounds) -> None:
+    def _expire_sessions(self, rule: SessionRule, bounds: Bounds) -> None:
         above_us, to_us = bounds.passed(rule.reach_us)
-        states = [state for leaf in rule.leaves if (state := self.states[leaf]) is not None]
+        states = [state for scan in rule.scans if (state := self.states[scan]) is not None]
         for hashes in self._pieces(states, above_us, to_us):
             found = [_timed(state.of_keys(pa.array(hashes))) for state in states]
             ends = np.concatenate([_longs(rows, CLOSES) for rows in found])
@@ -69,9 +69,9 @@ class ForgottenRows:
             for state, rows, begin in zip(states, found, begins[:-1], strict=True):
                 _withdraw(state, rows.filter(pa.array(over[begin : begin + rows.num_rows])))
 
-    def _forget_versions(self, rule: VersionRule, bounds: Bounds) -> None:
+    def _expire_versions(self, rule: VersionRule, bounds: Bounds) -> None:
         above_us, to_us = bounds.passed(rule.reach_us)
-        state = self.states[rule.leaf]
+        state = self.states[rule.scan]
         for hashes in self._pieces([] if state is None else [state], above_us, to_us):
             assert state is not None
             rows = _timed(state.of_keys(pa.array(hashes)))

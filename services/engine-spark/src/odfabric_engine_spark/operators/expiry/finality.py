@@ -1,8 +1,8 @@
-"""At which instants rows of the inputs are final, as expressions over these rows.
+"""Finality: the instants at which rows of inputs can change nothing more.
 
-Owns finding what ends in a plan (windows, look-ups, joins within a span of event times), and the way of its instants down to the
+Owns finding what ends in a plan (windows, temporal joins, joins within a span of event times), and the way of its instants down to the
 inputs. Invariant: a row of an input changes nothing that ended before the least of its instants. Not here: by when a row is
-dropped (`late_data`) or forgotten (`state_expiry`). Source: rulings on steps and on lateness.
+dropped (`late_data`) or removed (`state_expiry`). Source: rulings on steps and on lateness.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from odfabric_engine_spark.plan.column_lineage import leaves_of, substitute
-from odfabric_engine_spark.plan.duplicated_inputs import Copies
-from odfabric_engine_spark.plan.input_tables import leaf_alias
+from odfabric_engine_spark.plan.column_lineage import scans_of, substitute
+from odfabric_engine_spark.plan.duplicated_inputs import DuplicatedInputs
+from odfabric_engine_spark.plan.input_tables import scan_alias
 from odfabric_engine_spark.plan.joins.lateral_temporal_join import LOOKED_UP
 from odfabric_engine_spark.plan.joins.outer_interval_join import bounds_of_join
-from odfabric_engine_spark.plan.partitioning.partition_keys import StageLeaf
+from odfabric_engine_spark.plan.partitioning.partition_keys import StageScan
 from odfabric_engine_spark.plan.time.event_times import EventTimes, sources_of
 from odfabric_engine_spark.plan.time.timed_filters import timed_filter
 from odfabric_engine_spark.plan.time.tumbling_and_hopping_windows import is_session_window
@@ -33,37 +33,39 @@ from odfabric_engine_spark.spark.catalyst.plan_nodes import (
 )
 
 
-def closings(
-    catalyst: Catalyst, plan: Plan, times: EventTimes, inputs: Sequence[StageLeaf], copies: Copies
-) -> dict[StageLeaf, list[Expression]]:
+def final_instants(
+    catalyst: Catalyst, plan: Plan, times: EventTimes, inputs: Sequence[StageScan], duplicates: DuplicatedInputs
+) -> dict[StageScan, list[Expression]]:
     """The different instants of each use of an input that has any; `inputs` are the uses from left to right.
 
     What is final for one copy of a use is not for another, so copies have all instants together.
     """
-    found: dict[StageLeaf, list[Expression]] = defaultdict(list)
-    for number, instant in _closings(catalyst, plan, times, 0):
+    found: dict[StageScan, list[Expression]] = defaultdict(list)
+    for number, instant in _final_instants(catalyst, plan, times, 0):
         _add(found[inputs[number]], instant)
-    uses: dict[int, list[StageLeaf]] = defaultdict(list)
-    for leaf in inputs:
-        for number in {copies.numbers[expr_id(each)] for each in leaf.columns if expr_id(each) in copies.numbers}:
-            uses[number].append(leaf)
-    for number, leaves in uses.items():
-        _share(found, leaves, always=number not in copies.repeated)
+    uses: dict[int, list[StageScan]] = defaultdict(list)
+    for scan in inputs:
+        for number in {
+            duplicates.numbers[expr_id(each)] for each in scan.columns if expr_id(each) in duplicates.numbers
+        }:
+            uses[number].append(scan)
+    for number, scans in uses.items():
+        _share(found, scans, always=number not in duplicates.repeated)
     return dict(found)
 
 
-def _share(found: dict[StageLeaf, list[Expression]], copies: Sequence[StageLeaf], *, always: bool) -> None:
+def _share(found: dict[StageScan, list[Expression]], duplicates: Sequence[StageScan], *, always: bool) -> None:
     """Gives copies the instants of all of them.
 
     Of one use in the query all copies but one are values that rows of that one have: where these end nowhere, they end with the rows. Of
     a use that stands in several places of it one may be shown where nothing ends, and then nothing is too late for any of them.
     """
-    own = {leaf: found.pop(leaf, []) for leaf in copies}
+    own = {scan: found.pop(scan, []) for scan in duplicates}
     shared: list[Expression] = []
     for instant in (each for instants in own.values() for each in instants):
         _add(shared, instant)
     if shared and (always or all(own.values())):
-        found |= dict.fromkeys(copies, shared)
+        found |= dict.fromkeys(duplicates, shared)
 
 
 def _add(known: list[Expression], instant: Expression) -> None:
@@ -101,7 +103,7 @@ def _at_inputs(
     catalyst: Catalyst, instant: Expression, plan: Plan, sources: Callable[[Expression, Plan], list[_Source]]
 ) -> Iterator[InputInstant]:
     """An instant over the uses of inputs that it comes from by the given sources of columns."""
-    if leaf_alias(plan) is not None:
+    if scan_alias(plan) is not None:
         yield InputInstant(0, instant, 0)
         return
     below = list(_numbered(plan, 0))
@@ -126,8 +128,8 @@ def _sources(column: Expression, plan: Plan) -> list[_Source]:
     """
     if simple_name(plan) == "Aggregate" and any(map(is_session_window, items(plan.groupingExpressions()))):
         return []
-    if is_look_up(plan):
-        time = time_of_look_up(plan)
+    if is_temporal_join(plan):
+        time = time_of_temporal_join(plan)
         own, other = (_of_rows(each, children(plan)[0]) for each in (column, time))
         if own is not None and other is not None and own.semanticEquals(other):
             return [(time, 0, 0)]
@@ -157,27 +159,27 @@ def _at_partners(catalyst: Catalyst, column: Expression, plan: Plan, times: Even
             yield own.partner, 1 - at, max(own.wait_us, 0)
 
 
-def is_look_up(plan: Plan) -> bool:
+def is_temporal_join(plan: Plan) -> bool:
     """Whether a node gives rows their versions."""
     if simple_name(plan) != "Window":
         return False
     return any(str(named.name()) == LOOKED_UP for named in items(plan.windowExpressions()))
 
 
-def time_of_look_up(plan: Plan) -> Expression:
+def time_of_temporal_join(plan: Plan) -> Expression:
     """The times of rows and versions, over their union."""
     return items(plan.orderSpec())[0].child()
 
 
-def _closings(catalyst: Catalyst, node: Plan, times: EventTimes, begin: int) -> Iterator[tuple[int, Expression]]:
-    """Instants with the numbers of their leaves, which are numbered from `begin`."""
-    if leaf_alias(node) is not None:
+def _final_instants(catalyst: Catalyst, node: Plan, times: EventTimes, begin: int) -> Iterator[tuple[int, Expression]]:
+    """Instants with the numbers of their scans, which are numbered from `begin`."""
+    if scan_alias(node) is not None:
         return
     for instant, plan in _ends_at(catalyst, node, times):
         for each in _at_inputs(catalyst, instant, plan, _own_sources):
             yield begin + each.number, each.instant
     for child, first in _numbered(node, begin):
-        yield from _closings(catalyst, child, times, first)
+        yield from _final_instants(catalyst, child, times, first)
 
 
 def _ends_at(catalyst: Catalyst, node: Plan, times: EventTimes) -> Iterator[tuple[Expression, Plan]]:
@@ -189,12 +191,12 @@ def _ends_at(catalyst: Catalyst, node: Plan, times: EventTimes) -> Iterator[tupl
     elif name == "Join":
         for bound in bounds_of_join(catalyst, node, times) or ():
             yield bound.instant, node
-    elif is_look_up(node):
-        yield time_of_look_up(node), children(node)[0]
+    elif is_temporal_join(node):
+        yield time_of_temporal_join(node), children(node)[0]
 
 
 def _numbered(node: Plan, begin: int) -> Iterator[tuple[Plan, int]]:
-    """The children of a node, each with the number of its first leaf."""
+    """The children of a node, each with the number of its first scan."""
     for child in children(node):
         yield child, begin
-        begin += len(leaves_of(child))
+        begin += len(scans_of(child))

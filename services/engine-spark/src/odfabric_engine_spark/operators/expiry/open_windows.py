@@ -1,4 +1,4 @@
-"""How far the output of a timed query is complete.
+"""Open windows, and how far the output of a timed query is complete.
 
 Owns the least event time that a row which still waits can have: the start of the earliest window that is open, of a session the
 start of its first row, of a join the earliest row whose partner can come. Invariant: rows that come in time later than a watermark change nothing before this instant. Source:

@@ -1,4 +1,4 @@
-"""How the parts of a transaction's keys are computed: several at a time, each as one job of Spark.
+"""Parts of the touched keys, several at once, each as one Spark job.
 
 Owns which parts are in hand at once, within what may be in memory, and dividing those that are too large. While one part's rows are
 bound and its plan is made, another one's tasks run. Invariant: every part is computed once, whatever is divided; jobs of other

@@ -1,4 +1,4 @@
-"""A stage with rows by key: the query over the touched keys, before and after.
+"""Keyed recompute: the query over the touched keys, before and after.
 
 Owns which keys a transaction touches and which rows are bound. Invariant: rows of all keys that are not touched are the same
 before and after, so their part of the result cancels and need not be computed; all rows of a touched key are bound. Source:
@@ -21,13 +21,13 @@ from pyspark.errors import PySparkException
 
 from odfabric.errors import OdfError
 from odfabric_engine_spark.arrays.array_types import Hashes
-from odfabric_engine_spark.operators.expiry.expired_rows import Bounds, ForgottenRows
-from odfabric_engine_spark.operators.expiry.state_expiry import StageForgets
+from odfabric_engine_spark.operators.expiry.expired_rows import Bounds, ExpiredRows
+from odfabric_engine_spark.operators.expiry.state_expiry import StageExpiry
 from odfabric_engine_spark.operators.keyed_recompute.parallel_parts import PartWork, computed, count_of
 from odfabric_engine_spark.operators.keyed_recompute.recompute_plan import RowsPlan
-from odfabric_engine_spark.operators.keyed_recompute.spark_tasks import StageTasks, TouchedLeaf, key_too_large
+from odfabric_engine_spark.operators.keyed_recompute.spark_tasks import StageTasks, TouchedScan, key_too_large
 from odfabric_engine_spark.operators.temporal_join.as_of_state import AskedVersions, asked_versions
-from odfabric_engine_spark.operators.touched_keys import partial_read as excerpt
+from odfabric_engine_spark.operators.touched_keys import partial_read
 from odfabric_engine_spark.operators.touched_keys.before_and_after import Side, counted_rows, tagged
 from odfabric_engine_spark.operators.touched_keys.extraction import (
     AFTER,
@@ -39,10 +39,10 @@ from odfabric_engine_spark.operators.touched_keys.extraction import (
 )
 from odfabric_engine_spark.operators.touched_keys.hash_joins import Size
 from odfabric_engine_spark.operators.touched_keys.new_rows import NO_KEYS, Incoming
-from odfabric_engine_spark.operators.touched_keys.old_rows import AskedRows, IslandChange
-from odfabric_engine_spark.operators.touched_keys.partial_read import Excerpt
+from odfabric_engine_spark.operators.touched_keys.old_rows import AskedRows, SubplanChange
+from odfabric_engine_spark.operators.touched_keys.partial_read import PartialRead
 from odfabric_engine_spark.operators.touched_keys.semi_join_pruning import KeysPresent, is_among
-from odfabric_engine_spark.plan.partitioning.partition_keys import Island, StageLeaf
+from odfabric_engine_spark.plan.partitioning.partition_keys import StageScan, Subplan
 from odfabric_engine_spark.rows.delta import Delta, added_up
 from odfabric_engine_spark.rows.failing_rows import FailedRows, FewestRows, found_again, is_of_data
 from odfabric_engine_spark.rows.row_batches import result_too_large
@@ -64,10 +64,10 @@ class Watermarks:
 
 @dataclass(frozen=True)
 class _Touched:
-    """Keys of an island that have to be computed, some more than once; each of `parts` ascends. `closing` are those that the watermark closes."""
+    """Keys of a subplan that have to be computed, some more than once; each of `parts` ascends. `closing` are those that the watermark closes."""
 
     parts: tuple[Hashes, ...]
-    closing: Mapping[StageLeaf, Hashes]
+    closing: Mapping[StageScan, Hashes]
     everything: bool
 
     @property
@@ -91,22 +91,22 @@ class _Touched:
 class _Work:
     """What a transaction does to a stage: `rows` and `bytes` say about how much is bound, old rows that touched keys bring along included.
 
-    Of new rows, which are `incoming`, those are `bound` that something can come of; `asked` are the old rows of each leaf that are looked
-    up. `alone` is the only leaf with new rows if that helps. `whole`: no excerpt of a key will do.
+    Of new rows, which are `incoming`, those are `bound` that something can come of; `asked` are the old rows of each scan that are looked
+    up. `alone` is the only scan with new rows if that helps. `whole`: no partial read of a key will do.
     """
 
-    incoming: dict[StageLeaf, Incoming]
+    incoming: dict[StageScan, Incoming]
     touched: list[_Touched]
-    bound: dict[StageLeaf, Incoming]
-    asked: dict[StageLeaf, AskedRows | AskedVersions]
+    bound: dict[StageScan, Incoming]
+    asked: dict[StageScan, AskedRows | AskedVersions]
     rows: int
     bytes: int
-    alone: StageLeaf | None
+    alone: StageScan | None
     sides: list[Side]
     whole: bool = False
 
     def has_several(self, part: KeyPart) -> bool:
-        """Whether several keys of some island are in a part."""
+        """Whether several keys of some subplan are in a part."""
         return any(each.has_several(part) for each in self.touched)
 
 
@@ -115,7 +115,7 @@ class _PartChange:
     """What a part of the keys changes, and rows that it withdraws though they are not there."""
 
     delta: Delta
-    owed: list[tuple[StageLeaf, pa.Table]]
+    unmatched: list[tuple[StageScan, pa.Table]]
 
 
 _EVERY_KEY = np.zeros(1, dtype=np.uint64)
@@ -123,7 +123,7 @@ _EVERY_KEY = np.zeros(1, dtype=np.uint64)
 
 
 class RowsRun:
-    """Runs of one stage. `states` are the rows of its leaves, None for a leaf that needs none."""
+    """Runs of one stage. `states` are the rows of its scans, None for a scan that needs none."""
 
     def __init__(
         self,
@@ -137,12 +137,12 @@ class RowsRun:
         self._plan = plan
         self._large = alone
         self._stage = plan.stage
-        self._states = dict(zip(plan.stage.leaves, states, strict=True))
-        self._known: dict[StageLeaf, RowState] = {}
+        self._states = dict(zip(plan.stage.scans, states, strict=True))
+        self._known: dict[StageScan, RowState] = {}
         self._call = call
         self._size = size
         self._storing: Future[Any] | None = None
-        self.owed: list[tuple[StageLeaf, pa.Table]] = []
+        self.unmatched: list[tuple[StageScan, pa.Table]] = []
         """Rows that the last change withdraws though they are not there, as far as the engine's own process has looked them up."""
 
     def apply(self, deltas: Sequence[Delta], marks: Watermarks, *, first: bool) -> Delta:
@@ -151,7 +151,7 @@ class RowsRun:
         `first`: there was no transaction before, so nothing has been given yet.
         Raises LimitExceeded; what Spark raises on an expression passes through.
         """
-        self.owed = []
+        self.unmatched = []
         if first and self._withdraws(deltas):
             # Rows that no state owes are told as they come. Before them there is what a query has over nothing.
             nothing = [delta.take(np.zeros(0, dtype=np.int64)) for delta in deltas]
@@ -160,17 +160,15 @@ class RowsRun:
         return self._applied(deltas, marks, first=first)
 
     def _withdraws(self, deltas: Sequence[Delta]) -> bool:
-        """Whether a leaf without a state has fewer of some row."""
-        stateless = [
-            delta for leaf, delta in zip(self._stage.leaves, deltas, strict=True) if self._states[leaf] is None
-        ]
+        """Whether a scan without a state has fewer of some row."""
+        stateless = [delta for scan, delta in zip(self._stage.scans, deltas, strict=True) if self._states[scan] is None]
         return any(bool((delta.weights < 0).any()) for delta in map(added_up, stateless))
 
     def _applied(self, deltas: Sequence[Delta], marks: Watermarks, *, first: bool) -> Delta:
         self.stored()
-        incoming = {leaf: self._incoming(leaf, delta) for leaf, delta in zip(self._stage.leaves, deltas, strict=True)}
-        self._known = {leaf: state for leaf, state in self._states.items() if state is not None and state.rows}
-        touched = [self._touched(island, incoming, marks) for island in self._stage.islands]
+        incoming = {scan: self._incoming(scan, delta) for scan, delta in zip(self._stage.scans, deltas, strict=True)}
+        self._known = {scan: state for scan, state in self._states.items() if state is not None and state.rows}
+        touched = [self._touched(subplan, incoming, marks) for subplan in self._stage.subplans]
         bound, keys = self._needed(incoming, touched)
         rows = sum(len(each.delta) for each in bound.values())
         size = sum(each.delta.rows.nbytes for each in bound.values())
@@ -201,80 +199,80 @@ class RowsRun:
         return self._beside_storing(work)
 
     def _needed(
-        self, incoming: dict[StageLeaf, Incoming], touched: Sequence[_Touched]
-    ) -> tuple[dict[StageLeaf, Incoming], dict[StageLeaf, Hashes]]:
-        """New rows that something can come of, and keys of each leaf by which old ones are looked up: what is withdrawn among them."""
-        present = KeysPresent({leaf: each.hashes for leaf, each in incoming.items()}, self._known)
+        self, incoming: dict[StageScan, Incoming], touched: Sequence[_Touched]
+    ) -> tuple[dict[StageScan, Incoming], dict[StageScan, Hashes]]:
+        """New rows that something can come of, and keys of each scan by which old ones are looked up: what is withdrawn among them."""
+        present = KeysPresent({scan: each.hashes for scan, each in incoming.items()}, self._known)
         bound, asked = dict(incoming), {}
-        for island, keys in zip(self._stage.islands, touched, strict=True):
-            for leaf in island.leaves:
-                new, partners = incoming[leaf], self._plan.partners.get(leaf)
+        for subplan, keys in zip(self._stage.subplans, touched, strict=True):
+            for scan in subplan.scans:
+                new, semi_joins = incoming[scan], self._plan.semi_joins.get(scan)
                 # Of keys that bring no old rows along it does not matter which they are.
-                asked[leaf] = keys.hashes if self._known else NO_KEYS
-                if partners is not None:
+                asked[scan] = keys.hashes if self._known else NO_KEYS
+                if semi_joins is not None:
                     own = keys.hashes if self._known else distinct(new.hashes)
-                    needed = present.with_all(partners, own) | is_among(own, distinct(new.withdrawn))
-                    asked[leaf] = own[needed] if self._known else NO_KEYS
-                    bound[leaf] = new.of_keys(own[needed])
-                if self._plan.excerpt is not None and new.run is not None:
-                    bound[leaf] = new.taken(self._plan.excerpt.of_new(new.hashes, new.run.slice(0, len(new.run))))
+                    needed = present.with_all(semi_joins, own) | is_among(own, distinct(new.withdrawn))
+                    asked[scan] = own[needed] if self._known else NO_KEYS
+                    bound[scan] = new.of_keys(own[needed])
+                if self._plan.partial_read is not None and new.run is not None:
+                    bound[scan] = new.taken(self._plan.partial_read.of_new(new.hashes, new.run.slice(0, len(new.run))))
         return bound, asked
 
     def _asked(
         self,
-        keys: Mapping[StageLeaf, Hashes],
-        incoming: Mapping[StageLeaf, Incoming],
+        keys: Mapping[StageScan, Hashes],
+        incoming: Mapping[StageScan, Incoming],
         touched: Sequence[_Touched],
         marks: Watermarks,
-    ) -> dict[StageLeaf, AskedRows | AskedVersions]:
-        """Which old rows of each leaf are looked up for some keys."""
-        asked: dict[StageLeaf, AskedRows | AskedVersions] = {}
-        for island, own in zip(self._stage.islands, touched, strict=True):
-            of_island = {leaf: incoming[leaf] for leaf in island.leaves}
-            change = IslandChange(of_island, own.closing, marks.before_us)
-            for leaf in island.leaves:
-                state, hashes = self._known.get(leaf), keys[leaf]
+    ) -> dict[StageScan, AskedRows | AskedVersions]:
+        """Which old rows of each scan are looked up for some keys."""
+        asked: dict[StageScan, AskedRows | AskedVersions] = {}
+        for subplan, own in zip(self._stage.subplans, touched, strict=True):
+            of_subplan = {scan: incoming[scan] for scan in subplan.scans}
+            change = SubplanChange(of_subplan, own.closing, marks.before_us)
+            for scan in subplan.scans:
+                state, hashes = self._known.get(scan), keys[scan]
                 if state is None:
-                    asked[leaf] = AskedRows.of_keys(hashes, 0)
-                elif self._plan.excerpt is not None:
-                    counts = self._plan.excerpt.counts(state, hashes, incoming[leaf].hashes, incoming[leaf].delta)
-                    asked[leaf] = AskedRows.of_keys(hashes, int(counts.sum()))
+                    asked[scan] = AskedRows.of_keys(hashes, 0)
+                elif self._plan.partial_read is not None:
+                    counts = self._plan.partial_read.counts(state, hashes, incoming[scan].hashes, incoming[scan].delta)
+                    asked[scan] = AskedRows.of_keys(hashes, int(counts.sum()))
                 elif own.everything:
-                    asked[leaf] = AskedRows.of_keys(hashes, int(state.counts(hashes).sum()))
-                elif leaf not in self._plan.versions:
-                    many = any(self._count(each, hashes) >= excerpt.LEFT_OUT_MIN for each in leaf.looks_up)
-                    asked[leaf] = change.asked(leaf, state, hashes, self._plan.times, has_many_versions=many)
-            for leaf in island.leaves:
-                if leaf not in asked:
-                    asked[leaf] = self._asked_versions(leaf, keys[leaf], incoming, asked)
+                    asked[scan] = AskedRows.of_keys(hashes, int(state.counts(hashes).sum()))
+                elif scan not in self._plan.versions:
+                    many = any(self._count(each, hashes) >= partial_read.LEFT_OUT_MIN for each in scan.joins_versions)
+                    asked[scan] = change.asked(scan, state, hashes, self._plan.times, has_many_versions=many)
+            for scan in subplan.scans:
+                if scan not in asked:
+                    asked[scan] = self._asked_versions(scan, keys[scan], incoming, asked)
         return asked
 
     def _asked_versions(
         self,
-        leaf: StageLeaf,
+        scan: StageScan,
         hashes: Hashes,
-        incoming: Mapping[StageLeaf, Incoming],
-        asked: Mapping[StageLeaf, AskedRows | AskedVersions],
+        incoming: Mapping[StageScan, Incoming],
+        asked: Mapping[StageScan, AskedRows | AskedVersions],
     ) -> AskedRows | AskedVersions:
-        assert leaf.looked_up is not None
+        assert scan.version_side is not None
         rows: list[tuple[Incoming, AskedRows]] = []
-        for each in leaf.looked_up.by:
+        for each in scan.version_side.by:
             state, old = self._known.get(each), asked[each]
             assert isinstance(old, AskedRows)
             there = np.zeros(len(old.whole), dtype=bool) if state is None else state.counts(old.whole) > 0
             rows.append((incoming[each], replace(old, whole=old.whole[there])))
-        return asked_versions(self._plan.versions[leaf], self._known[leaf], hashes, incoming[leaf], rows)
+        return asked_versions(self._plan.versions[scan], self._known[scan], hashes, incoming[scan], rows)
 
-    def _count(self, leaf: StageLeaf, hashes: Hashes) -> int:
+    def _count(self, scan: StageScan, hashes: Hashes) -> int:
         """How many old rows some keys have, if they can be told apart by their times."""
-        state = self._known.get(leaf)
-        return 0 if state is None or leaf not in self._plan.versions else int(state.counts(hashes).sum())
+        state = self._known.get(scan)
+        return 0 if state is None or scan not in self._plan.versions else int(state.counts(hashes).sum())
 
-    def _old(self, asked: Mapping[StageLeaf, AskedRows | AskedVersions]) -> tuple[int, int]:
+    def _old(self, asked: Mapping[StageScan, AskedRows | AskedVersions]) -> tuple[int, int]:
         """At most how many rows of states are looked up, and about how many bytes."""
         rows, size = 0, 0.0
-        for leaf, each in asked.items():
-            state = self._known.get(leaf)
+        for scan, each in asked.items():
+            state = self._known.get(scan)
             if state is not None:
                 rows, size = rows + each.count, size + each.count * state.bytes / state.rows
         return rows, int(size)
@@ -329,67 +327,67 @@ class RowsRun:
             return Delta.joined_within((self._noted(each) for each in found), self._size)
 
     def _noted(self, change: _PartChange) -> Delta:
-        self.owed += change.owed
+        self.unmatched += change.unmatched
         return change.delta
 
     def _by_tasks(self, work: _Work) -> Delta:
         """All keys at once: tasks look up old rows, Spark runs the plan over them, tasks make the difference."""
         tasks = StageTasks(self._plan.catalyst, self._call)
-        added: dict[StageLeaf, Run] = {}
+        added: dict[StageScan, Run] = {}
         try:
-            touched = self._touched_leaves(work, tasks, added)
+            touched = self._touched_scans(work, tasks, added)
             extracted = tasks.extracted(list(touched.values()))
             known = dict(zip(touched, extracted.sources, strict=True))
             sources = [
-                known[leaf]
-                if leaf in known
-                else tagged(self._plan.catalyst, new_rows(work.incoming[leaf].delta).as_table())
-                for leaf in self._stage.leaves
+                known[scan]
+                if scan in known
+                else tagged(self._plan.catalyst, new_rows(work.incoming[scan].delta).as_table())
+                for scan in self._stage.scans
             ]
             changes = self._plan.bound.changes(sources, work.sides, in_one_task=False)
             found = tasks.changes(changes, rows=max(extracted.rows, work.rows), both_sides=len(work.sides) > 1)
         finally:
             tasks.close()
-        for leaf, run in added.items():
-            state = self._states[leaf]
+        for scan, run in added.items():
+            state = self._states[scan]
             assert state is not None
             state.add_run(run)
         return found
 
-    def _touched_leaves(
-        self, work: _Work, tasks: StageTasks, added: dict[StageLeaf, Run]
-    ) -> dict[StageLeaf, TouchedLeaf]:
+    def _touched_scans(
+        self, work: _Work, tasks: StageTasks, added: dict[StageScan, Run]
+    ) -> dict[StageScan, TouchedScan]:
         """What tasks are told; what is to be added to states lies in files from then on."""
-        touched: dict[StageLeaf, TouchedLeaf] = {}
-        for island, keys in zip(self._stage.islands, work.touched, strict=True):
+        touched: dict[StageScan, TouchedScan] = {}
+        for subplan, keys in zip(self._stage.subplans, work.touched, strict=True):
             own = tasks.written_keys(keys.hashes)
-            for leaf in [*island.leaves, *island.wholes]:
-                state = self._states[leaf]
+            for scan in [*subplan.scans, *subplan.wholes]:
+                state = self._states[scan]
                 if state is None:
                     continue
                 self._call.check()
-                run = state.in_file(self._as_run(leaf, work.incoming[leaf], state))
+                run = state.in_file(self._as_run(scan, work.incoming[scan], state))
                 assert run.file is not None
-                added[leaf] = run
-                touched[leaf] = TouchedLeaf(
-                    schema=leaf.schema,
-                    kept_schema=self._plan.kept_schema(leaf),
+                added[scan] = run
+                touched[scan] = TouchedScan(
+                    schema=scan.schema,
+                    kept_schema=self._plan.kept_schema(scan),
                     timed=state.timed,
                     dropped_to_us=state.dropped_to_us,
-                    old=state.files() if leaf in self._known else (),
+                    old=state.files() if scan in self._known else (),
                     new=run.file,
-                    keys=tasks.written_keys(_EVERY_KEY) if leaf in island.wholes else own,
-                    narrow=tasks.written_narrow(_of_rows(work.asked.get(leaf))),
-                    alone=leaf is work.alone,
+                    keys=tasks.written_keys(_EVERY_KEY) if scan in subplan.wholes else own,
+                    narrow=tasks.written_narrow(_of_rows(work.asked.get(scan))),
+                    alone=scan is work.alone,
                 )
         return touched
 
-    def _as_runs(self, incoming: dict[StageLeaf, Incoming]) -> list[tuple[RowState, Run]]:
+    def _as_runs(self, incoming: dict[StageScan, Incoming]) -> list[tuple[RowState, Run]]:
         """What is to be added to each state."""
-        known = [(leaf, self._states[leaf], each) for leaf, each in incoming.items() if len(each.delta)]
-        return [(state, self._as_run(leaf, each, state)) for leaf, state, each in known if state is not None]
+        known = [(scan, self._states[scan], each) for scan, each in incoming.items() if len(each.delta)]
+        return [(state, self._as_run(scan, each, state)) for scan, state, each in known if state is not None]
 
-    def _as_run(self, leaf: StageLeaf, incoming: Incoming, state: RowState) -> Run:
+    def _as_run(self, scan: StageScan, incoming: Incoming, state: RowState) -> Run:
         """Rows as a state takes them."""
         if incoming.run is not None:
             return incoming.run
@@ -398,7 +396,7 @@ class RowsRun:
             columns[CLOSES] = incoming.closes
         rows = incoming.delta.rows
         own = dict(zip(rows.column_names, rows.columns, strict=True))
-        order = self._plan.order_of(leaf)
+        order = self._plan.order_of(scan)
         columns |= own if order is None else order.stored(rows)
         return state.as_run(pa.table(columns))
 
@@ -409,55 +407,55 @@ class RowsRun:
             for each in filter(None, self._states.values()):
                 each.prepare()
 
-    def forget(self, rules: StageForgets, bounds: Bounds) -> None:
-        """Forgets what nothing can need again: rows that could change it are dropped from now on."""
+    def expire(self, rules: StageExpiry, bounds: Bounds) -> None:
+        """Removes what nothing can need again: rows that could change it are dropped from now on."""
         self.stored()
-        ForgottenRows(self._states, self._call.settings.stage_rows_max, self._call.check).forget(rules, bounds)
+        ExpiredRows(self._states, self._call.settings.stage_rows_max, self._call.check).expire(rules, bounds)
 
-    def _incoming(self, leaf: StageLeaf, delta: Delta) -> Incoming:
+    def _incoming(self, scan: StageScan, delta: Delta) -> Incoming:
         net = added_up(delta)
-        state = self._states[leaf]
+        state = self._states[scan]
         if state is None:
             return Incoming(net, NO_KEYS, None)
         # The same types as those of the state, down to what of a struct may be null.
-        net = Delta(net.rows.cast(leaf.schema), net.weights)
+        net = Delta(net.rows.cast(scan.schema), net.weights)
         try:
-            hashes, closes = self._plan.keys[leaf].evaluate(net.rows)
+            hashes, closes = self._plan.keys[scan].evaluate(net.rows)
         except ResultTooLarge:
             raise result_too_large(self._call) from None
-        if self._plan.excerpt is not None:
-            return Incoming.of_run(self._as_run(leaf, Incoming(net, hashes, closes), state), leaf.schema.names)
+        if self._plan.partial_read is not None:
+            return Incoming.of_run(self._as_run(scan, Incoming(net, hashes, closes), state), scan.schema.names)
         return Incoming.sorted(net, hashes, closes)
 
-    def _touched(self, island: Island, incoming: dict[StageLeaf, Incoming], marks: Watermarks) -> _Touched:
-        if any(len(incoming[leaf].delta) for leaf in island.wholes):
-            known = [self._all_hashes(leaf) for leaf in island.leaves]
-            new = [incoming[leaf].hashes for leaf in island.leaves]
+    def _touched(self, subplan: Subplan, incoming: dict[StageScan, Incoming], marks: Watermarks) -> _Touched:
+        if any(len(incoming[scan].delta) for scan in subplan.wholes):
+            known = [self._all_hashes(scan) for scan in subplan.scans]
+            new = [incoming[scan].hashes for scan in subplan.scans]
             return _Touched((*known, *new), {}, everything=True)
-        parts = [incoming[leaf].hashes for leaf in island.leaves]
-        closing = {leaf: self._closing(leaf, marks) for leaf in island.leaves}
-        if island.always:
+        parts = [incoming[scan].hashes for scan in subplan.scans]
+        closing = {scan: self._closing(scan, marks) for scan in subplan.scans}
+        if subplan.always:
             parts.append(np.zeros(1, dtype=np.uint64))
         return _Touched((*parts, *closing.values()), closing, everything=False)
 
-    def _closing(self, leaf: StageLeaf, marks: Watermarks) -> Hashes:
-        state = self._known.get(leaf)
-        if not leaf.closes or state is None or marks.after_us is None or marks.after_us == marks.before_us:
+    def _closing(self, scan: StageScan, marks: Watermarks) -> Hashes:
+        state = self._known.get(scan)
+        if not scan.closes or state is None or marks.after_us is None or marks.after_us == marks.before_us:
             return NO_KEYS
         return hashes_of(state.closing(marks.before_us, marks.after_us))
 
-    def _all_hashes(self, leaf: StageLeaf) -> Hashes:
-        state = self._known.get(leaf)
+    def _all_hashes(self, scan: StageScan) -> Hashes:
+        state = self._known.get(scan)
         pieces = () if state is None else state.everything(self._call.settings.stage_rows_max)
         return distinct(*(hashes_of(piece.column(HASH)) for piece in pieces))
 
     def _alone(
-        self, incoming: dict[StageLeaf, Incoming], touched: Sequence[_Touched], *, first: bool
-    ) -> StageLeaf | None:
-        """The only leaf with new rows, if each of them is mapped alone: then its old rows need not be bound."""
+        self, incoming: dict[StageScan, Incoming], touched: Sequence[_Touched], *, first: bool
+    ) -> StageScan | None:
+        """The only scan with new rows, if each of them is mapped alone: then its old rows need not be bound."""
         if first or any(each.moved or each.everything for each in touched):
             return None
-        changed = [leaf for leaf, each in incoming.items() if len(each.delta)]
+        changed = [scan for scan, each in incoming.items() if len(each.delta)]
         return changed[0] if len(changed) == 1 and changed[0].linear and not changed[0].whole else None
 
     def _sides(self, marks: Watermarks, *, first: bool) -> list[Side]:
@@ -466,32 +464,32 @@ class RowsRun:
         return [after] if first else [after, Side(AFTER, -1, marks.before_us)]
 
     def _bound_rows(self, part: KeyPart, work: _Work) -> list[BoundRows]:
-        """Rows of the leaves, in their order, for the keys of a part."""
+        """Rows of the scans, in their order, for the keys of a part."""
         choice = self._choice(work)
         if choice is not None:
-            return [self._excerpt(choice, part, work)]
-        bound: dict[StageLeaf, BoundRows] = {}
-        for island in self._stage.islands:
-            for leaf in island.leaves:
-                new, asked = work.bound[leaf].chosen(part), work.asked[leaf].chosen(part)
-                bound[leaf] = self._bound(leaf, new, asked, alone=leaf is work.alone)
-            for leaf in island.wholes:
-                bound[leaf] = self._bound(leaf, work.incoming[leaf], AskedRows.of_keys(_EVERY_KEY, 0), alone=False)
-        return [bound[leaf] for leaf in self._stage.leaves]
+            return [self._partial_read(choice, part, work)]
+        bound: dict[StageScan, BoundRows] = {}
+        for subplan in self._stage.subplans:
+            for scan in subplan.scans:
+                new, asked = work.bound[scan].chosen(part), work.asked[scan].chosen(part)
+                bound[scan] = self._bound(scan, new, asked, alone=scan is work.alone)
+            for scan in subplan.wholes:
+                bound[scan] = self._bound(scan, work.incoming[scan], AskedRows.of_keys(_EVERY_KEY, 0), alone=False)
+        return [bound[scan] for scan in self._stage.scans]
 
-    def _choice(self, work: _Work) -> Excerpt | None:
+    def _choice(self, work: _Work) -> PartialRead | None:
         """Which rows of keys are bound, None for all."""
-        return self._plan.excerpt if self._known and not work.whole else None
+        return self._plan.partial_read if self._known and not work.whole else None
 
-    def _excerpt(self, choice: Excerpt, part: KeyPart, work: _Work) -> BoundRows:
-        """Rows of the only leaf that are looked at of the keys of a part."""
-        ((leaf, new),) = work.bound.items()
-        state = self._known[leaf]
+    def _partial_read(self, choice: PartialRead, part: KeyPart, work: _Work) -> BoundRows:
+        """Rows of the only scan that are looked at of the keys of a part."""
+        ((scan, new),) = work.bound.items()
+        state = self._known[scan]
         own = new.chosen(part)
         found = choice.chosen(state, own.hashes, own.delta)
         if not len(found.doubtful):
             return old_and_new_rows(found.old, found.new, alone=False)
-        whole = work.incoming[leaf]
+        whole = work.incoming[scan]
         all_new = whole.taken(np.nonzero(is_among(whole.hashes, found.doubtful))[0])
         of_whole = Delta(choice.whole(all_new.delta.rows), all_new.delta.weights)
         old = pa.concat_tables([found.old, choice.whole(state.of_keys(pa.array(found.doubtful)))])
@@ -515,27 +513,29 @@ class RowsRun:
                     raise
                 choice = self._choice(work)
                 if choice is not None and choice.has_edges:
-                    # At the edge of an excerpt an expression may meet what it never meets in the whole key.
+                    # At the edge of a partial read an expression may meet what it never meets in the whole key.
                     whole = replace(work, whole=True)
                     return self._changes(part, self._bound_rows(part, whole), whole)
                 raise FailedRows(error, partial(self._failed, error, part, work)) from error
-        owed = [
-            (leaf, each.owed) for leaf, each in zip(self._stage.leaves, bound, strict=True) if each.owed is not None
+        unmatched = [
+            (scan, each.unmatched)
+            for scan, each in zip(self._stage.scans, bound, strict=True)
+            if each.unmatched is not None
         ]
-        return _PartChange(found if len(work.sides) == 1 else added_up(found), owed)
+        return _PartChange(found if len(work.sides) == 1 else added_up(found), unmatched)
 
-    def _results(self, leaves: Sequence[pa.Table], work: _Work) -> pa.Table:
-        """What the plan gives over rows of the leaves. Raises ResultTooLarge, and what Spark raises."""
-        plan = self._plan.bound if self._choice(work) is None else self._plan.bound_excerpt
-        few = sum(map(len, leaves)) <= self._call.settings.stage_rows_each
-        sources = [tagged(self._plan.catalyst, each) for each in leaves]
-        sizes = [Size(len(each), each.nbytes) for each in leaves]
+    def _results(self, scans: Sequence[pa.Table], work: _Work) -> pa.Table:
+        """What the plan gives over rows of the scans. Raises ResultTooLarge, and what Spark raises."""
+        plan = self._plan.bound if self._choice(work) is None else self._plan.bound_partial_read
+        few = sum(map(len, scans)) <= self._call.settings.stage_rows_each
+        sources = [tagged(self._plan.catalyst, each) for each in scans]
+        sizes = [Size(len(each), each.nbytes) for each in scans]
         in_one_task = not self._plan.always or few
         return collected(plan.changes(sources, work.sides, in_one_task=in_one_task, sizes=sizes))
 
     def _failed(self, error: BaseException, part: KeyPart, work: _Work, check: Callable[[], None]) -> BaseException:
         """The failure of a part with the rows to blame: a key fails by itself, whatever the others are, so keys are left out first."""
-        leaves = [each.as_table() for each in self._bound_rows(part, work)]
+        scans = [each.as_table() for each in self._bound_rows(part, work)]
         with suppress(OdfError):
             while self._is_divisible(part, work):
                 for half in part.divided(2):
@@ -544,23 +544,23 @@ class RowsRun:
                     try:
                         self._results(own, work)
                     except (PySparkException, Py4JError) as again:
-                        error, part, leaves = again, half, own
+                        error, part, scans = again, half, own
                         break
                 else:
                     break
         compute = partial(self._results, work=work)
-        return FewestRows(error, compute, leaves, lambda: self._plan.described, row_wise=False).told(check)
+        return FewestRows(error, compute, scans, lambda: self._plan.described, row_wise=False).told(check)
 
-    def _bound(self, leaf: StageLeaf, new: Incoming, asked: AskedRows | AskedVersions, *, alone: bool) -> BoundRows:
-        """Old and new rows of a leaf; old rows that stay are left out of a leaf that is alone."""
-        if self._states[leaf] is None:
+    def _bound(self, scan: StageScan, new: Incoming, asked: AskedRows | AskedVersions, *, alone: bool) -> BoundRows:
+        """Old and new rows of a scan; old rows that stay are left out of a scan that is alone."""
+        if self._states[scan] is None:
             return new_rows(new.delta)
-        state = self._known.get(leaf)
+        state = self._known.get(scan)
         if state is None:
             return first_rows(new.delta)
         return asked.bound(state, new, alone=alone)
 
 
 def _of_rows(asked: AskedRows | AskedVersions | None) -> AskedRows | None:
-    """What tasks are told of the old rows of a leaf: of versions they read whole keys."""
+    """What tasks are told of the old rows of a scan: of versions they read whole keys."""
     return asked if isinstance(asked, AskedRows) else None

@@ -1,6 +1,6 @@
-"""Large transactions of a stage by tasks of Spark: they look up old rows, and make the difference of both sides.
+"""Large keyed recomputes as Spark tasks.
 
-Owns what tasks are told and what they leave: each writes the rows of its share of a leaf's keys to a file of scratch, which Spark
+Owns what tasks are told and what they leave: each writes the rows of its share of a scan's keys to a file of scratch, which Spark
 then reads as it reads slices, wherever it runs the plan. Invariant: tasks call what the engine's process itself would, so both ways
 give the same changes; a task that runs twice leaves the same file. Not here: which keys are touched, and when a transaction is
 large (`recompute_run`). Source: rulings on small and large steps.
@@ -43,14 +43,14 @@ from odfabric_engine_spark.state.run_file import open_run_file
 from odfabric_engine_spark.state.stored_runs import StateWork
 
 _TASKS_MAX = 256
-"""Tasks among which the keys of a leaf are divided; each takes its share piece by piece."""
+"""Tasks among which the keys of a scan are divided; each takes its share piece by piece."""
 _NO_TIMES = np.zeros(0, dtype=np.int64)
 _TOLD = pa.schema([("share", pa.int64()), ("rows", pa.int64()), ("failure", pa.binary())])
 
 
 @dataclass(frozen=True, slots=True)
-class TouchedLeaf:
-    """What tasks are told of a leaf: `old` and `new` are the runs with its rows before the transaction and those that it adds.
+class TouchedScan:
+    """What tasks are told of a scan: `old` and `new` are the runs with its rows before the transaction and those that it adds.
 
     `schema` are its own columns, `kept_schema` those of its state, `keys` the sorted hashes of the touched keys, `narrow` those of which
     only some old rows are looked up, and from which instant on.
@@ -69,20 +69,20 @@ class TouchedLeaf:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one task looks up: the keys [begin, end) of a leaf."""
+    """What one task looks up: the keys [begin, end) of a scan."""
 
-    leaf: int
+    scan: int
     begin: int
     end: int
 
     def file(self, folder: Path) -> Path:
         """Where it leaves their rows."""
-        return folder / str(self.leaf) / f"{self.begin}.parquet"
+        return folder / str(self.scan) / f"{self.begin}.parquet"
 
 
 @dataclass(frozen=True, slots=True)
 class Extracted:
-    """The tagged rows of each leaf as Spark reads them, and how many they are."""
+    """The tagged rows of each scan as Spark reads them, and how many they are."""
 
     sources: list[Plan]
     rows: int
@@ -112,12 +112,12 @@ class StageTasks:
         hashes, since_us = (NO_KEYS, _NO_TIMES) if asked is None else (asked.narrow, asked.since_us)
         return self.written_keys(hashes), self.written_keys(since_us.view(np.uint64))
 
-    def extracted(self, leaves: Sequence[TouchedLeaf]) -> Extracted:
-        """The rows of leaves. Raises LimitExceeded for a key with too many, InvalidData for a damaged checkpoint, Determinate."""
+    def extracted(self, scans: Sequence[TouchedScan]) -> Extracted:
+        """The rows of scans. Raises LimitExceeded for a key with too many, InvalidData for a damaged checkpoint, Determinate."""
         settings = self._call.settings
-        shares = shares_of(leaves, rows_each=settings.state_piece_rows, at_least=settings.tasks_at_once)
+        shares = shares_of(scans, rows_each=settings.state_piece_rows, at_least=settings.tasks_at_once)
         task = ExtractionTask(
-            tuple(leaves),
+            tuple(scans),
             shares,
             self._folder,
             settings.state_piece_rows,
@@ -130,12 +130,12 @@ class StageTasks:
         )
         found = whole(self._call, told).to_pylist()
         raise_told(each["failure"] for each in found)
-        files: list[list[str]] = [[] for _ in leaves]
+        files: list[list[str]] = [[] for _ in scans]
         for each in found:
             if each["rows"]:
                 share = shares[each["share"]]
-                files[share.leaf].append(spark_path(share.file(self._folder)))
-        sources = [self._read(own, leaf.schema) for own, leaf in zip(files, leaves, strict=True)]
+                files[share.scan].append(spark_path(share.file(self._folder)))
+        sources = [self._read(own, scan.schema) for own, scan in zip(files, scans, strict=True)]
         return Extracted(sources, sum(each["rows"] for each in found))
 
     def changes(self, found: DataFrame, *, rows: int, both_sides: bool) -> Delta:
@@ -160,12 +160,12 @@ class StageTasks:
 
 @dataclass(frozen=True)
 class ExtractionTask:
-    """Looks up shares of the touched keys of leaves, told by number, and writes their rows. Runs in a process of its own.
+    """Looks up shares of the touched keys of scans, told by number, and writes their rows. Runs in a process of its own.
 
     It holds about `piece_rows` rows or `piece_bytes` bytes at once, of a single key at most `bytes_max` bytes.
     """
 
-    leaves: tuple[TouchedLeaf, ...]
+    scans: tuple[TouchedScan, ...]
     shares: tuple[Share, ...]
     folder: Path
     piece_rows: int
@@ -207,26 +207,26 @@ class ExtractionTask:
 
     def _pieces(self, share: Share) -> Iterator[BoundRows]:
         """Rows of consecutive keys, as many as fit into memory, or of a single one."""
-        leaf = self.leaves[share.leaf]
-        hashes = _hashes_in(leaf.keys)[share.begin : share.end]
-        old, new = _state(leaf, leaf.old), _state(leaf, (leaf.new,))
-        rows_max = min(self.piece_rows, max(self.piece_bytes // _bytes_of_a_row(leaf), 1))
-        asked = _asked(leaf).of_these(hashes)
+        scan = self.scans[share.scan]
+        hashes = _hashes_in(scan.keys)[share.begin : share.end]
+        old, new = _state(scan, scan.old), _state(scan, (scan.new,))
+        rows_max = min(self.piece_rows, max(self.piece_bytes // _bytes_of_a_row(scan), 1))
+        asked = _asked(scan).of_these(hashes)
         for some in _portions(hashes, asked.counts(old, hashes) + new.counts(hashes), rows_max):
-            bound = _bound_rows(leaf, old, new, some, asked.of_these(some))
+            bound = _bound_rows(scan, old, new, some, asked.of_these(some))
             if len(some) == 1 and bound.rows.nbytes > self.bytes_max:
                 raise key_too_large(len(bound), self.bytes_max)
             if len(bound):
                 yield bound
 
 
-def shares_of(leaves: Sequence[TouchedLeaf], *, rows_each: int, at_least: int) -> tuple[Share, ...]:
-    """The keys of each leaf, divided so that each share has about so many rows, but into `at_least` where it has as many keys."""
+def shares_of(scans: Sequence[TouchedScan], *, rows_each: int, at_least: int) -> tuple[Share, ...]:
+    """The keys of each scan, divided so that each share has about so many rows, but into `at_least` where it has as many keys."""
     found: list[Share] = []
-    for number, leaf in enumerate(leaves):
-        hashes = _hashes_in(leaf.keys)
-        old, new = _state(leaf, leaf.old), _state(leaf, (leaf.new,))
-        ends = np.cumsum(_asked(leaf).of_these(hashes).counts(old, hashes) + new.counts(hashes))
+    for number, scan in enumerate(scans):
+        hashes = _hashes_in(scan.keys)
+        old, new = _state(scan, scan.old), _state(scan, (scan.new,))
+        ends = np.cumsum(_asked(scan).of_these(hashes).counts(old, hashes) + new.counts(hashes))
         rows = int(ends[-1]) if len(ends) else 0
         count = min(max(1 + rows // rows_each, at_least), _TASKS_MAX)
         bounds = np.searchsorted(ends, [rows * at // count for at in range(1, count)], side="left")
@@ -268,26 +268,26 @@ def key_too_large(rows: int, bytes_max: int) -> LimitExceeded:
     )
 
 
-def _state(leaf: TouchedLeaf, runs: Sequence[RunFile]) -> RowState:
+def _state(scan: TouchedScan, runs: Sequence[RunFile]) -> RowState:
     """Only looked at, so it needs no place for what it would have to write."""
     work = StateWork(scratch=Path(os.devnull), piece_rows=1, added_bytes_max=0, check=lambda: None)
-    state = RowState(leaf.kept_schema, timed=leaf.timed, work=work, dropped_to_us=leaf.dropped_to_us)
+    state = RowState(scan.kept_schema, timed=scan.timed, work=work, dropped_to_us=scan.dropped_to_us)
     opened = [open_run_file(run, state.stored_schema) for run in runs]
-    return RowState(leaf.kept_schema, timed=leaf.timed, work=work, runs=opened, dropped_to_us=leaf.dropped_to_us)
+    return RowState(scan.kept_schema, timed=scan.timed, work=work, runs=opened, dropped_to_us=scan.dropped_to_us)
 
 
-def _bound_rows(leaf: TouchedLeaf, old: RowState, new: RowState, hashes: Hashes, asked: AskedRows) -> BoundRows:
+def _bound_rows(scan: TouchedScan, old: RowState, new: RowState, hashes: Hashes, asked: AskedRows) -> BoundRows:
     added = new.of_keys(pa.array(hashes))
-    delta = Delta(added.select(leaf.schema.names), one_array(added.column(WEIGHT)).to_numpy())
-    if not leaf.old:
+    delta = Delta(added.select(scan.schema.names), one_array(added.column(WEIGHT)).to_numpy())
+    if not scan.old:
         return first_rows(delta)
-    closes = one_array(added.column(CLOSES)) if leaf.timed else None
-    return asked.bound(old, Incoming(delta, hashes_of(added.column(HASH)), closes), alone=leaf.alone)
+    closes = one_array(added.column(CLOSES)) if scan.timed else None
+    return asked.bound(old, Incoming(delta, hashes_of(added.column(HASH)), closes), alone=scan.alone)
 
 
-def _asked(leaf: TouchedLeaf) -> AskedRows:
+def _asked(scan: TouchedScan) -> AskedRows:
     """Keys of which only some rows are looked up; of all others all are."""
-    hashes, since_us = map(_hashes_in, leaf.narrow)
+    hashes, since_us = map(_hashes_in, scan.narrow)
     return AskedRows(NO_KEYS, hashes, since_us.view(np.int64), 0)
 
 
@@ -314,8 +314,8 @@ def _hashes_in(keys: FilePart) -> Hashes:
     return found
 
 
-def _bytes_of_a_row(leaf: TouchedLeaf) -> int:
+def _bytes_of_a_row(scan: TouchedScan) -> int:
     """About, by the files of its runs."""
-    runs = (*leaf.old, leaf.new)
+    runs = (*scan.old, scan.new)
     rows = sum(sum(run.batch_rows) for run in runs)
     return 1 + sum(part.size for run in runs for part in run.parts.values()) // max(rows, 1)

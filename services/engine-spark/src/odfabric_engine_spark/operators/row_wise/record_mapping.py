@@ -1,4 +1,4 @@
-"""Running a linear query: each record is mapped by itself, its operation goes with it.
+"""Row-wise queries: each record is mapped alone with its operation type.
 
 Owns the pairs of corrections. Both halves of an input's `-C`, `+C` are mapped alone; equal results cancel, one left on each
 side is a pair again, anything else becomes `-R` and `+A`, so a filter that keeps one half keeps the law. A query that selects
@@ -27,7 +27,7 @@ from odfabric_engine_spark.rows.change_records import Operations, Records
 from odfabric_engine_spark.rows.failing_rows import computed_over
 from odfabric_engine_spark.rows.output_shape import OutputShape, as_output
 from odfabric_engine_spark.rows.row_binding import bind, projection
-from odfabric_engine_spark.rows.row_mapping import described_leaves
+from odfabric_engine_spark.rows.row_mapping import described_scans
 from odfabric_engine_spark.spark.catalyst.plan_nodes import output_of
 from odfabric_engine_spark.spark.frames.local_rows import local_rows
 from odfabric_engine_spark.spark.frames.result_rows import collected
@@ -77,16 +77,16 @@ class Images:
         )
 
 
-def images(query: LinearQuery, shape: OutputShape, leaf_rows: Sequence[pa.Table]) -> Images:
-    """Maps rows of each leaf, whose last columns are `HIDDEN`. Raises FailedRows, ResultTooLarge."""
+def images(query: LinearQuery, shape: OutputShape, scan_rows: Sequence[pa.Table]) -> Images:
+    """Maps rows of each scan, whose last columns are `HIDDEN`. Raises FailedRows, ResultTooLarge."""
 
-    def mapped(leaves: Sequence[pa.Table]) -> pa.Table:
-        session, any_rows = query.catalyst.session, any(map(len, leaves))
-        frames = [local_rows(session, rows) if len(rows) or not any_rows else None for rows in leaves]
+    def mapped(scans: Sequence[pa.Table]) -> pa.Table:
+        session, any_rows = query.catalyst.session, any(map(len, scans))
+        frames = [local_rows(session, rows) if len(rows) or not any_rows else None for rows in scans]
         bound = bind(query.catalyst, query.plan, frames)
         return collected(projection(query.catalyst, bound, output_of(query.plan)))
 
-    table = computed_over(mapped, leaf_rows, lambda: described_leaves(query.plan))
+    table = computed_over(mapped, scan_rows, lambda: described_scans(query.plan))
     branches, offsets = _longs(table, BRANCH), _longs(table, OFFSET)
     operation = shape.vocabulary.operation_type if shape.op_selected else OPERATION
     if shape.op_selected:
@@ -112,7 +112,7 @@ def literal_records(found: Images) -> Records:
 
 
 def records(found: Images) -> Records:
-    """Records with pairs mended."""
+    """Records with pairs corrected."""
     operations = found.operations.astype(np.int32)
     plain = np.where(operations == _FROM, _RETRACT, np.where(operations == _TO, _APPEND, operations)).astype(np.int32)
     kept = np.ones(len(found), dtype=bool)
@@ -126,17 +126,17 @@ def records(found: Images) -> Records:
         & (found.offsets[first] + 1 == found.offsets[second])
     )
     simple = paired & (counts[:-1] == 1) & (counts[1:] == 1)
-    _mend_simple(found, first[simple], second[simple], plain, kept)
+    _repair_simple(found, first[simple], second[simple], plain, kept)
     for index in np.nonzero(paired & ~simple)[0]:
         begin, middle = int(starts[index]), int(starts[index + 1])
-        _mend_many(found, begin, middle, middle + int(counts[index + 1]), plain, kept)
+        _repair_many(found, begin, middle, middle + int(counts[index + 1]), plain, kept)
     if kept.all():
         return Records(plain, found.rows)
     at = np.nonzero(kept)[0]
     return Records.ordered(plain[at], found.rows, at)
 
 
-def _mend_simple(found: Images, first: Longs, second: Longs, operations: Operations, kept: Mask) -> None:
+def _repair_simple(found: Images, first: Longs, second: Longs, operations: Operations, kept: Mask) -> None:
     """Pairs of one image each: equal images cancel, others stay a pair."""
     if not len(first):
         return
@@ -146,7 +146,7 @@ def _mend_simple(found: Images, first: Longs, second: Longs, operations: Operati
     operations[first], operations[second] = _FROM, _TO
 
 
-def _mend_many(found: Images, begin: int, middle: int, end: int, operations: Operations, kept: Mask) -> None:
+def _repair_many(found: Images, begin: int, middle: int, end: int, operations: Operations, kept: Mask) -> None:
     """A pair that was exploded: multisets are compared, and what is left on one side each is a pair."""
     one, other = np.arange(begin, middle), np.arange(middle, end)
     old, new = _bytes(found, one), _bytes(found, other)

@@ -1,4 +1,4 @@
-"""A stage without state: each row is mapped alone, its weight goes with it.
+"""A stage without state: each row is mapped alone and keeps its weight.
 
 Owns the weight as a hidden column. Invariant: how rows are cut into pieces does not change the net result.
 """
@@ -48,7 +48,7 @@ def output_columns(catalyst: Catalyst, output: Sequence[Attribute]) -> list[Expr
 
 
 def _mapped(mapping: RowMapping, deltas: Sequence[Delta]) -> Delta:
-    leaves = [delta.rows.append_column(_WEIGHT, pa.array(delta.weights)) for delta in deltas]
-    table = mapping.table(leaves)
+    scans = [delta.rows.append_column(_WEIGHT, pa.array(delta.weights)) for delta in deltas]
+    table = mapping.table(scans)
     weights = one_array(table.column(table.num_columns - 1)).to_numpy().astype(np.int64)
     return Delta(pa.Table.from_arrays(table.columns[:-1], names=table.column_names[:-1]), weights)

@@ -1,4 +1,4 @@
-"""Session windows: which rows a stage cuts into sessions, and when a session ends."""
+"""Session windows: which rows form sessions, and when a session ends."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from odfabric_engine_spark.spark.catalyst.plan_nodes import (
 
 
 def session_rows(catalyst: Catalyst, timed: TimedFilter, value: Value) -> SessionRows | None:
-    """The core of an aggregate by sessions."""
+    """The time-bounded part of an aggregate by sessions."""
     gaps = session_gaps_us(catalyst, timed.plan)
-    leaves = value.all_leaves
-    if not gaps or any(len(leaf.closes) != 1 for leaf in leaves):
+    scans = value.all_scans
+    if not gaps or any(len(scan.closes) != 1 for scan in scans):
         return None
-    return SessionRows(leaves, max(gaps))
+    return SessionRows(scans, max(gaps))

@@ -1,8 +1,8 @@
-"""Which old versions are looked up for rows that look them up.
+"""As-of join state: which stored versions changed rows can meet.
 
 Owns reading of a key with many versions the few that rows can take: the last one before each new row, and from the last one before the
 earliest change on all of them. Invariant: each row that is bound takes the version that it takes of all. Versions lie in their state in the order
-of their times, those of one key side by side. Not here: which rows are bound (`old_rows`), what a look-up is (`version_lookup`).
+of their times, those of one key side by side. Not here: which rows are bound (`old_rows`), what a temporal join is (`version_lookup`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from odfabric_engine_spark.arrays.array_types import Hashes, Longs
 from odfabric_engine_spark.arrays.equal_runs import run_starts
 from odfabric_engine_spark.arrays.parallel_columns import joined, taken
 from odfabric_engine_spark.arrays.stable_order import order_by, stable_order
-from odfabric_engine_spark.operators.touched_keys import partial_read as excerpt
+from odfabric_engine_spark.operators.touched_keys import partial_read
 from odfabric_engine_spark.operators.touched_keys.extraction import BoundRows, old_and_new_rows
 from odfabric_engine_spark.operators.touched_keys.new_rows import Incoming
 from odfabric_engine_spark.operators.touched_keys.old_rows import NEVER, AskedRows
@@ -32,7 +32,7 @@ from odfabric_engine_spark.operators.touched_keys.partial_read import (
     starts_of,
 )
 from odfabric_engine_spark.operators.touched_keys.semi_join_pruning import is_among
-from odfabric_engine_spark.plan.partitioning.partition_keys import Island, StageLeaf
+from odfabric_engine_spark.plan.partitioning.partition_keys import StageScan, Subplan
 from odfabric_engine_spark.spark.catalyst.plan_nodes import conjuncts, expr_id, is_attribute, simple_name
 from odfabric_engine_spark.state.key_range import KeyPart
 from odfabric_engine_spark.state.row_search import Places, numbers_of
@@ -42,18 +42,18 @@ from odfabric_engine_spark.state.run import HASH, WEIGHT, distinct, hashes_of
 
 @dataclass(frozen=True, slots=True)
 class VersionOrder(StoredOrder):
-    """How versions lie in their state: by their key, which is that of their island, then by the column at `time`."""
+    """How versions lie in their state: by their key, which is that of their subplan, then by the column at `time`."""
 
     time: int
 
     @classmethod
-    def of(cls, leaf: StageLeaf, island: Island) -> VersionOrder | None:
-        """None if a leaf has no versions, or rows of its keys are not the versions of one key in the order of their times."""
-        found = leaf.looked_up
-        if found is None or leaf.ends or island.wholes or island.always or island.components is None:
+    def of(cls, scan: StageScan, subplan: Subplan) -> VersionOrder | None:
+        """None if a scan has no versions, or rows of its keys are not the versions of one key in the order of their times."""
+        found = scan.version_side
+        if found is None or scan.ends or subplan.wholes or subplan.always or subplan.components is None:
             return None
-        places = places_of(leaf.columns)
-        parts = [component[leaf] for component in island.components]
+        places = places_of(scan.columns)
+        parts = [component[scan] for component in subplan.components]
         if not all(is_attribute(each) for each in (*found.keys, *parts, found.time)):
             return None
         keys = {places[expr_id(each)] for each in found.keys}
@@ -70,7 +70,7 @@ class VersionOrder(StoredOrder):
         if (
             not passes
             or keys != {places[expr_id(each)] for each in parts}
-            or not types.is_timestamp(leaf.schema[time].type)
+            or not types.is_timestamp(scan.schema[time].type)
         ):
             return None
         order = [OrderColumn(position, False, False) for position in (*sorted(keys), time)]
@@ -100,7 +100,7 @@ class VersionOrder(StoredOrder):
 
 @dataclass(frozen=True, slots=True)
 class AskedVersions:
-    """Old versions of a leaf, about `count`: of the keys `whole` all. Of the keys `narrow` those at `since_us` or later with the last one before,
+    """Old versions of a scan, about `count`: of the keys `whole` all. Of the keys `narrow` those at `since_us` or later with the last one before,
     and at each of the `instants` of a key, which are `of_keys`, those there and the last one before. All keys ascend."""
 
     order: VersionOrder
@@ -128,8 +128,8 @@ class AskedVersions:
         assert not alone
         several = self.order.with_several_keys(state, self.narrow, new)
         few = self._few(state)
-        owners, owed = hashes_of(few.column(HASH)), one_array(few.column(WEIGHT)).to_numpy() < 0
-        doubtful = distinct(several, owners[owed])
+        owners, unmatched = hashes_of(few.column(HASH)), one_array(few.column(WEIGHT)).to_numpy() < 0
+        doubtful = distinct(several, owners[unmatched])
         few = few.filter(pa.array(~is_among(owners, doubtful)))
         old = joined([state.of_keys(pa.array(distinct(self.whole, doubtful))), few])
         return old_and_new_rows(old, new.delta, alone=False)
@@ -171,7 +171,7 @@ def asked_versions(
     """Old versions of some touched keys: `new` are versions that come, `rows` those that look them up, new ones and which old ones there are."""
     counts = state.counts(hashes)
     everything = AskedRows.of_keys(hashes, int(counts.sum()))
-    if everything.count < excerpt.LEFT_OUT_MIN:
+    if everything.count < partial_read.LEFT_OUT_MIN:
         return everything
     old = [asked for _, asked in rows]
     is_whole = is_among(hashes, distinct(*(asked.whole for asked in old)))
@@ -185,7 +185,7 @@ def asked_versions(
     of_keys, instants = _instants([incoming for incoming, _ in rows], narrow, since_us)
     found = AskedVersions(order, hashes[is_whole], narrow, since_us, of_keys, instants, 0)
     count = int(counts[is_whole].sum() + found.late_counts(state).sum()) + len(instants)
-    return everything if everything.count - count < excerpt.LEFT_OUT_MIN else replace(found, count=count)
+    return everything if everything.count - count < partial_read.LEFT_OUT_MIN else replace(found, count=count)
 
 
 def _instants(rows: Sequence[Incoming], narrow: Hashes, since_us: Longs) -> tuple[Hashes, Longs]:

@@ -1,8 +1,8 @@
-"""Temporal (as-of) joins: which rows look up which versions, and when a row of each is final."""
+"""Temporal (as-of) joins: when a row and a version are final."""
 
 from __future__ import annotations
 
-from odfabric_engine_spark.operators.expiry.finality import time_of_look_up
+from odfabric_engine_spark.operators.expiry.finality import time_of_temporal_join
 from odfabric_engine_spark.plan.column_lineage import substitute
 from odfabric_engine_spark.plan.partitioning.partition_keys import (
     Node,
@@ -22,23 +22,23 @@ from odfabric_engine_spark.spark.catalyst.plan_nodes import (
 
 
 def version_rows(catalyst: Catalyst, plan: Plan, union: Node, value: Value) -> VersionRows | None:
-    """The core of a look-up over the union of rows and versions; None if several relations have versions, or some row has no time."""
-    rows, versions = (tuple(side.leaves()) for side in union.children)
+    """The time-bounded part of a temporal join over the union of rows and versions; None if several relations have versions, or some row has no time."""
+    rows, versions = (tuple(side.scans()) for side in union.children)
     conditions = conditions_below(catalyst, union.children[1])
-    time = value.columns.get(expr_id(time_of_look_up(plan)), {})
+    time = value.columns.get(expr_id(time_of_temporal_join(plan)), {})
     keys = [value.columns.get(expr_id(key), {}) for key in items(plan.partitionSpec())]
     if len(versions) != 1 or conditions is None or not note_finals(time, (*rows, *versions)):
         return None
-    (leaf,) = versions
-    if any(leaf not in key for key in keys):
+    (scan,) = versions
+    if any(scan not in key for key in keys):
         return None
-    return VersionRows(rows, leaf, tuple(key[leaf] for key in keys), conditions)
+    return VersionRows(rows, scan, tuple(key[scan] for key in keys), conditions)
 
 
 def conditions_below(catalyst: Catalyst, node: Node) -> tuple[Expression, ...] | None:
-    """What the rows of a leaf must pass on their way to a relation, over the leaf; None if they are more than passed on."""
+    """What the rows of a scan must pass on their way to a relation, over the scan; None if they are more than passed on."""
     found: list[Expression] = []
-    while node.leaf is None:
+    while node.scan is None:
         name = simple_name(node.plan)
         if name == "Filter":
             found.append(node.plan.condition())

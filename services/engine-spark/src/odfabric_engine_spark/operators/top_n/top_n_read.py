@@ -1,9 +1,9 @@
-"""The first rows of keys, where nothing can come of the others.
+"""Top-N: read only the first N rows of each key.
 
-Owns which rows of a ranked leaf a plan gets to see, where it takes rows up to some rank: of old and of new rows those that can be among the
+Owns which rows of a ranked scan a plan gets to see, where it takes rows up to some rank: of old and of new rows those that can be among the
 first before or after a transaction. Invariant: the plan gives the same as over all rows of the key. A row that is withdrawn lets at most
 one move up, so as many more old rows are looked at; what ties with the last of them is looked at too. Rows lie in the order of the
-ranking in their state, so what is read does not grow with the key. Not here: which leaves are ranked (`top_n_scan`).
+ranking in their state, so what is read does not grow with the key. Not here: which scans are ranked (`top_n_scan`).
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from odfabric_engine_spark.state.run import HASH, WEIGHT, distinct, hashes_of
 
 
 @dataclass(frozen=True, slots=True)
-class Outermost(StoredOrder):
-    """An excerpt: rows of one key are ranked by `order`, and those up to the rank `count` are taken.
+class TopN(StoredOrder):
+    """A partial read: rows of one key are ranked by `order`, and those up to the rank `count` are taken.
 
     `greatest`: the first are those that are stored last. `dense`: rows that tie have one rank, and the next ones that after it.
     """
@@ -37,7 +37,7 @@ class Outermost(StoredOrder):
 
     @property
     def has_edges(self) -> bool:
-        """As Excerpt: the first rows are those of the whole key."""
+        """As `PartialRead`: the first rows are those of the whole key."""
         return False
 
     def of_new(self, hashes: Hashes, rows: pa.Table) -> Longs:
@@ -51,12 +51,12 @@ class Outermost(StoredOrder):
         return positions
 
     def counts(self, state: RowState, hashes: Hashes, new_hashes: Hashes, new: Delta) -> Longs:
-        """As Excerpt."""
+        """As `PartialRead`."""
         found: Longs = np.minimum(state.counts(hashes), self.count)
         return found
 
     def chosen(self, state: RowState, new_hashes: Hashes, new: Delta) -> ChosenRows:
-        """As Excerpt."""
+        """As `PartialRead`."""
         hashes = distinct(new_hashes)
         old, is_cut = self._old(state, hashes, self._limits(new_hashes, new.weights))
         owners = hashes_of(old.column(HASH))

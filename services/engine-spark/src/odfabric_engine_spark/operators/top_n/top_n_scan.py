@@ -1,7 +1,7 @@
-"""Leaves whose rows are ranked, and of which only those up to some rank are taken.
+"""Top-N: inputs of which only the rows up to some rank are taken.
 
-Owns finding them in a plan: a filter of ranks over a window over rows of one leaf, or groups of which but the rows with the greatest or the
-least of one value are asked for (`max_by`). Invariant: what stands between leaf and filter fails on
+Owns finding them in a plan: a filter of ranks over a window over rows of one scan, or groups of which but the rows with the greatest or the
+least of one value are asked for (`max_by`). Invariant: what stands between scan and filter fails on
 no row, and maps each row alone, so rows that are not looked at change nothing (`top_n_read`). Ranks of which the same is true are
 `row_number`, `rank` and `dense_rank`: those of the first rows do not depend on the others. Not here: how a query comes to have such a filter
 (`limit_offset` of `plan`).
@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
-from odfabric_engine_spark.operators.top_n.top_n_read import Outermost
+from odfabric_engine_spark.operators.top_n.top_n_read import TopN
 from odfabric_engine_spark.operators.touched_keys.ordered_scan import (
     By,
     OrderedRows,
-    only_leaf,
+    only_scan,
     order_of,
     without_normal,
 )
@@ -48,25 +48,25 @@ _TURNED = {"GreaterThanOrEqual": "LessThanOrEqual", "GreaterThan": "LessThan"}
 
 @dataclass(frozen=True, slots=True)
 class Ranking(OrderedRows):
-    """Rows are ranked in an order, and those up to the rank `last` are taken. `dense`: as `Outermost` has it."""
+    """Rows are ranked in an order, and those up to the rank `last` are taken. `dense`: as `TopN` has it."""
 
     last: int
     dense: bool
 
 
-def outermost_of(catalyst: Catalyst, stage: RowsStage) -> Outermost | None:
-    """The first rows of a stage's only leaf, if it takes no others."""
-    found = only_leaf(stage)
+def top_n_of(catalyst: Catalyst, stage: RowsStage) -> TopN | None:
+    """The first rows of a stage's only scan, if it takes no others."""
+    found = only_scan(stage)
     if found is None:
         return None
-    leaf, island, above = found
+    scan, subplan, above = found
     # The lowest one decides: others see nothing but what it lets pass.
     at = max((at for at, each in enumerate(above) if simple_name(each) in _RANKING), default=None)
     ranking = None if at is None else ranking_of(catalyst, above[at], above[:at])
     if at is None or ranking is None:
         return None
-    rows = ranking.of_leaf(catalyst, above[at + 1 :], leaf, island)
-    return None if rows is None else Outermost(rows.keys, rows.order, ranking.last, rows.greatest, ranking.dense)
+    rows = ranking.of_scan(catalyst, above[at + 1 :], scan, subplan)
+    return None if rows is None else TopN(rows.keys, rows.order, ranking.last, rows.greatest, ranking.dense)
 
 
 def ranking_of(catalyst: Catalyst, node: Plan, above: Sequence[Plan]) -> Ranking | None:

@@ -1,4 +1,4 @@
-"""A stage's plan over the rows of a transaction: before it and after it, in one job.
+"""A stage's plan over rows before and after a transaction, in one job.
 
 Owns the two copies of a plan. Invariant: columns keep their ids, so the nodes of the plan are used as they are, and what does not
 depend on the rows is made once per query: each call of the JVM costs as much as a thousand rows. Not here: which rows belong to
@@ -19,8 +19,8 @@ from odfabric.formats.slices.canonical_rows import one_array
 from odfabric_engine_spark.operators.row_wise.weighted_mapping import output_columns
 from odfabric_engine_spark.operators.touched_keys.extraction import TAG
 from odfabric_engine_spark.operators.touched_keys.hash_joins import HashedJoins, Size
-from odfabric_engine_spark.plan.input_tables import leaf_alias
-from odfabric_engine_spark.plan.partitioning.partition_keys import StageLeaf
+from odfabric_engine_spark.plan.input_tables import scan_alias
+from odfabric_engine_spark.plan.partitioning.partition_keys import StageScan
 from odfabric_engine_spark.plan.time.timed_filters import at_watermark, timed_filter
 from odfabric_engine_spark.rows.delta import Delta
 from odfabric_engine_spark.spark.catalyst.plan_nodes import (
@@ -51,7 +51,7 @@ class Side:
 
 
 def tagged(catalyst: Catalyst, rows: pa.Table) -> Plan:
-    """Rows of a leaf that are at hand, tags last, as `BoundPlan` takes them."""
+    """Rows of a scan that are at hand, tags last, as `BoundPlan` takes them."""
     return analysed(local_rows(catalyst.session, rows))
 
 
@@ -61,9 +61,9 @@ def counted_rows(table: pa.Table) -> Delta:
     return Delta.of(table.columns[:-1], signs)
 
 
-def constant_rows(catalyst: Catalyst, leaf: StageLeaf) -> pa.Table:
+def constant_rows(catalyst: Catalyst, scan: StageScan) -> pa.Table:
     """The rows that a query itself holds (VALUES, a SELECT without FROM)."""
-    return arrow_of(catalyst.data_frame(leaf.plan))
+    return arrow_of(catalyst.data_frame(scan.plan))
 
 
 def _gives_what_it_reads(repeating: Plan) -> bool:
@@ -92,12 +92,12 @@ def _with_own_columns(catalyst: Catalyst, repeating: Plan) -> Plan:
 
 
 class BoundPlan:
-    """A stage's plan into which rows of its leaves are put, made once per query."""
+    """A stage's plan into which rows of its scans are put, made once per query."""
 
     def __init__(self, catalyst: Catalyst, plan: Plan, output: Sequence[Attribute]) -> None:
         self._catalyst = catalyst
         self._output = tuple(output)
-        self._leaves: list[_Leaf] = []
+        self._scans: list[_Scan] = []
         self._root = self._node(plan)
         self._results: dict[int, Any] = {}
         self._hashed_joins = HashedJoins(catalyst)
@@ -107,10 +107,10 @@ class BoundPlan:
     ) -> DataFrame:
         """What the sides give, and in a last column what each row counts.
 
-        `sources` are the rows of the leaves, then tags; `sizes` say how large they are, where that is known. `in_one_task`: a side is
+        `sources` are the rows of the scans, then tags; `sizes` say how large they are, where that is known. `in_one_task`: a side is
         one task, without shuffles, each of which takes longer than all the work of few rows.
         """
-        relations = [leaf.relation(source) for leaf, source in zip(self._leaves, sources, strict=True)]
+        relations = [scan.relation(source) for scan, source in zip(self._scans, sources, strict=True)]
         if in_one_task:
             relations = [self._in_one_task(each) for each in relations]
         parts = [self._side(_Bound(relations, in_one_task, sizes), side) for side in sides]
@@ -119,9 +119,9 @@ class BoundPlan:
         return self._catalyst.data_frame(whole)
 
     def _node(self, plan: Plan) -> _Node:
-        if leaf_alias(plan) is not None:
-            self._leaves.append(_Leaf(self._catalyst, plan))
-            return _Node("Leaf", plan, (), len(self._leaves) - 1, waits=False)
+        if scan_alias(plan) is not None:
+            self._scans.append(_Scan(self._catalyst, plan))
+            return _Node("InputScan", plan, (), len(self._scans) - 1, waits=False)
         name = simple_name(plan)
         if name == "Generate" and simple_name(plan.generator()) == "ReplicateRows" and _gives_what_it_reads(plan):
             return self._node(_with_own_columns(self._catalyst, plan))
@@ -140,9 +140,9 @@ class BoundPlan:
         return self._catalyst.logical.Project(self._results[side.sign], self._with_rows(self._root, bound, side))
 
     def _with_rows(self, node: _Node, bound: _Bound, side: Side) -> Plan:
-        if node.name == "Leaf":
+        if node.name == "InputScan":
             assert node.rows_of is not None
-            return self._leaves[node.rows_of].chosen(bound.relations[node.rows_of], side.without)
+            return self._scans[node.rows_of].chosen(bound.relations[node.rows_of], side.without)
         if not node.below:
             return node.plan
         below = [self._with_rows(child, bound, side) for child in node.below]
@@ -156,7 +156,7 @@ class BoundPlan:
 
 @dataclass(frozen=True, slots=True)
 class _Bound:
-    """The rows of the leaves for a part of the keys."""
+    """The rows of the scans for a part of the keys."""
 
     relations: Sequence[Plan]
     in_one_task: bool
@@ -169,9 +169,9 @@ class _Bound:
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """A node of a plan, by the name of its class, a leaf as Leaf.
+    """A node of a plan, by the name of its class, a scan as `InputScan`.
 
-    `rows_of` is the number of the leaf whose rows it gives, perhaps not all and not whole; `waits` tells a timed filter.
+    `rows_of` is the number of the scan whose rows it gives, perhaps not all and not whole; `waits` tells a timed filter.
     """
 
     name: str
@@ -181,7 +181,7 @@ class _Node:
     waits: bool
 
 
-class _Leaf:
+class _Scan:
     """One place of a plan at which rows come in."""
 
     def __init__(self, catalyst: Catalyst, plan: Plan) -> None:
@@ -193,7 +193,7 @@ class _Leaf:
         self._known: tuple[Any, Any] | None = None
 
     def relation(self, source: Plan) -> Plan:
-        """The rows of a source, which has the leaf's columns and the tag, under the ids of the leaf."""
+        """The rows of a source, which has the scan's columns and the tag, under the ids of the scan."""
         if simple_name(source) != "LocalRelation":
             return self._catalyst.logical.Project(self._named(source), source)
         schema, known = source.schema(), self._known

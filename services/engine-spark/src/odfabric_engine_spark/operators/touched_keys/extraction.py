@@ -1,7 +1,7 @@
-"""Extraction: which old and new rows of a leaf a plan gets to see, and on which of its two sides.
+"""Extraction: which rows of an input a plan sees before and after a change.
 
 Owns the tags that say whether a row is there before a transaction, after it, or both. Invariant: of a key that is asked for all rows
-are given, those excepted that would cancel; what is owed is not there. Runs in the engine's process and in tasks of Spark alike
+are given, those excepted that would cancel; an unmatched retraction is not there. Runs in the engine's process and in tasks of Spark alike
 (`spark_tasks`). Not here: which keys are touched (`recompute_run`), what is made of the rows (`before_and_after`). Source: incremental method,
 section 5.
 """
@@ -28,14 +28,14 @@ Tags = npt.NDArray[np.int8]
 
 @dataclass(frozen=True, slots=True)
 class BoundRows:
-    """Rows of one leaf; `tags` say whether they are there before the transaction, after it, or both.
+    """Rows of one scan; `tags` say whether they are there before the transaction, after it, or both.
 
-    `owed` are rows that the transaction withdraws though they are not there, None if there are none.
+    `unmatched` are rows that the transaction withdraws though they are not there, None if there are none.
     """
 
     rows: pa.Table
     tags: Tags
-    owed: pa.Table | None = None
+    unmatched: pa.Table | None = None
 
     def __len__(self) -> int:
         return len(self.tags)
@@ -46,14 +46,14 @@ class BoundRows:
 
 
 def new_rows(delta: Delta) -> BoundRows:
-    """Rows of a leaf of which none are known before: what is withdrawn was there."""
+    """Rows of a scan of which none are known before: what is withdrawn was there."""
     return counted(delta.rows, np.maximum(-delta.weights, 0), np.maximum(delta.weights, 0))
 
 
 def first_rows(delta: Delta) -> BoundRows:
-    """Rows of a leaf whose state is empty: what is withdrawn is owed."""
+    """Rows of a scan whose state is empty: what is withdrawn is unmatched."""
     bound = counted(delta.rows, np.zeros(len(delta), dtype=np.int64), delta.weights)
-    return replace(bound, owed=_where(delta.rows, delta.weights < 0))
+    return replace(bound, unmatched=_where(delta.rows, delta.weights < 0))
 
 
 def old_and_new_rows(old: pa.Table, delta: Delta, *, alone: bool) -> BoundRows:
@@ -66,11 +66,11 @@ def old_and_new_rows(old: pa.Table, delta: Delta, *, alone: bool) -> BoundRows:
         positions, (before, change) = net_weights(rows, [before, change])
         rows = taken(rows, positions)
     after = before + change
-    owed = _where(rows, (after < 0) & (change < 0))
+    unmatched = _where(rows, (after < 0) & (change < 0))
     before, after = np.maximum(before, 0), np.maximum(after, 0)
     if alone:
         before, after = np.maximum(before - after, 0), np.maximum(after - before, 0)
-    return replace(counted(rows, before, after), owed=owed)
+    return replace(counted(rows, before, after), unmatched=unmatched)
 
 
 def _where(rows: pa.Table, mask: npt.NDArray[np.bool_]) -> pa.Table | None:
@@ -78,7 +78,7 @@ def _where(rows: pa.Table, mask: npt.NDArray[np.bool_]) -> pa.Table | None:
 
 
 def counted(rows: pa.Table, before: Longs, after: Longs) -> BoundRows:
-    """Rows as often as they are there; what is owed is not there."""
+    """Rows as often as they are there; an unmatched retraction is not there."""
     before, after = np.maximum(before, 0), np.maximum(after, 0)
     if not before.any() and (after == 1).all():
         return BoundRows(rows, np.full(len(after), AFTER, dtype=np.int8))

@@ -1,4 +1,4 @@
-"""Which joins of a stage look rows up in a table of hashes instead of sorting both sides.
+"""Joins of a stage that hash their small side instead of sorting both.
 
 Owns that choice, for Spark knows nothing of the size of rows that it is handed. Invariant: it changes how a join is computed, never what it
 gives; a table of hashes, which Spark cannot spill, is made of a small side only. Not here: how many rows are bound at once (`parallel_parts`).

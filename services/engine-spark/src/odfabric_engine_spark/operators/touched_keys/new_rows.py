@@ -1,4 +1,4 @@
-"""New rows of a leaf, as a transaction of a stage takes them.
+"""New rows of an input in a transaction of a stage.
 
 Owns their order, by the hashes of their keys, so that the rows of a part of the keys follow one another and need not be looked for nor
 copied. Invariant: equal rows are added up. Not here: which of them are bound (`recompute_run`), old rows (`old_rows`).
@@ -30,9 +30,9 @@ _MOST = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """New rows of a leaf in the order of the hashes of their keys. A leaf without state has no keys.
+    """New rows of a scan in the order of the hashes of their keys. A scan without state has no keys.
 
-    `closes` is when each of them closes, None for a leaf whose rows have no such instant; `run` is how they are stored, if that is made
+    `closes` is when each of them closes, None for a scan whose rows have no such instant; `run` is how they are stored, if that is made
     already.
     """
 
@@ -43,7 +43,7 @@ class Incoming:
 
     @classmethod
     def of_run(cls, run: Run, names: Sequence[str]) -> Incoming:
-        """Rows as they are stored, of which these are the columns of the leaf."""
+        """Rows as they are stored, of which these are the columns of the scan."""
         rows = run.slice(0, len(run))
         return cls(Delta(rows.select(names), one_array(rows.column(WEIGHT)).to_numpy()), run.hashes, None, run)
 

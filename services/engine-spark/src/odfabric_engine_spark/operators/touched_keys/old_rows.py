@@ -1,9 +1,9 @@
-"""Which old rows of a leaf are looked up for the touched keys.
+"""Which stored rows of an input are read for the touched keys.
 
 Owns what may be left out of a key that has many. Invariant: what is left out is there before and after a transaction, and the plan makes
-the same of it both times, for each of its rows is mapped alone: no row of another leaf changes that it could meet, nor does it close.
+the same of it both times, for each of its rows is mapped alone: no row of another scan changes that it could meet, nor does it close.
 So a new row of a long table costs what it meets, whatever its key has already. Not here: which keys are touched (`recompute_run`), which
-leaves have such rows (`key_inference`), the search (`state.row_search`).
+scans have such rows (`key_inference`), the search (`state.row_search`).
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import pyarrow as pa
 
 from odfabric_engine_spark.arrays.array_types import Hashes, Longs
 from odfabric_engine_spark.arrays.parallel_columns import joined
-from odfabric_engine_spark.operators.touched_keys import partial_read as excerpt
+from odfabric_engine_spark.operators.touched_keys import partial_read
 from odfabric_engine_spark.operators.touched_keys.extraction import BoundRows, old_and_new_rows
 from odfabric_engine_spark.operators.touched_keys.new_rows import NO_KEYS, Incoming
 from odfabric_engine_spark.operators.touched_keys.semi_join_pruning import is_among
-from odfabric_engine_spark.plan.partitioning.partition_keys import StageLeaf
+from odfabric_engine_spark.plan.partitioning.partition_keys import StageScan
 from odfabric_engine_spark.rows.delta import net_weights
 from odfabric_engine_spark.rows.row_expressions import RowExpressions, micros_of
 from odfabric_engine_spark.state.key_range import KeyPart
@@ -33,13 +33,13 @@ NEVER = np.iinfo(np.int64).max
 """No row closes as late."""
 _ALWAYS = np.iinfo(np.int64).min
 
-Times = Mapping[StageLeaf, RowExpressions]
-"""The time of a row of some leaves that others look up."""
+Times = Mapping[StageScan, RowExpressions]
+"""The time of a row of some scans that others look up."""
 
 
 @dataclass(frozen=True, slots=True)
 class AskedRows:
-    """Old rows of a leaf, at most `count`: of the keys `whole` all, of the keys `narrow` those that close at `since_us` or later, and
+    """Old rows of a scan, at most `count`: of the keys `whole` all, of the keys `narrow` those that close at `since_us` or later, and
     those that are equal to new ones. Both ascend."""
 
     whole: Hashes
@@ -112,44 +112,44 @@ class AskedRows:
 
 
 @dataclass(frozen=True, slots=True)
-class IslandChange:
-    """What happens to leaves that share keys: new rows, and keys with rows that close after `before_us`."""
+class SubplanChange:
+    """What happens to scans that share keys: new rows, and keys with rows that close after `before_us`."""
 
-    incoming: Mapping[StageLeaf, Incoming]
-    closing: Mapping[StageLeaf, Hashes]
+    incoming: Mapping[StageScan, Incoming]
+    closing: Mapping[StageScan, Hashes]
     before_us: int | None
 
     def asked(
-        self, leaf: StageLeaf, state: RowState, hashes: Hashes, times: Times, *, has_many_versions: bool = False
+        self, scan: StageScan, state: RowState, hashes: Hashes, times: Times, *, has_many_versions: bool = False
     ) -> AskedRows:
-        """Of some touched keys. `times` tells when rows are that the leaf looks up; of many versions it matters when the earliest row is."""
+        """Of some touched keys. `times` tells when rows are that the scan looks up; of many versions it matters when the earliest row is."""
         counts = state.counts(hashes)
         everything = AskedRows.of_keys(hashes, int(counts.sum()))
-        is_small = everything.count < excerpt.LEFT_OUT_MIN and not has_many_versions
-        if not leaf.linear or leaf.whole or len(leaf.closes) > 1 or is_small:
+        is_small = everything.count < partial_read.LEFT_OUT_MIN and not has_many_versions
+        if not scan.linear or scan.whole or len(scan.closes) > 1 or is_small:
             return everything
-        narrow = ~is_among(hashes, self._changing_all(leaf))
-        since_us = self._since(leaf, hashes[narrow], times)
-        new = int(is_among(self.incoming[leaf].hashes, hashes[narrow]).sum())
+        narrow = ~is_among(hashes, self._changing_all(scan))
+        since_us = self._since(scan, hashes[narrow], times)
+        new = int(is_among(self.incoming[scan].hashes, hashes[narrow]).sum())
         found = AskedRows(hashes[~narrow], hashes[narrow], since_us, 0)
         count = int(counts[~narrow].sum() + found.late_counts(state).sum()) + new
-        left_out_min = max(excerpt.LEFT_OUT_MIN, _LEFT_OUT_EACH * new)
+        left_out_min = max(partial_read.LEFT_OUT_MIN, _LEFT_OUT_EACH * new)
         if everything.count - count < left_out_min and not has_many_versions:
             return everything
         return replace(found, count=count)
 
-    def _changing_all(self, leaf: StageLeaf) -> Hashes:
-        """Keys of which any row of a leaf may meet something that changes."""
-        others = [other for other in self.incoming if other is not leaf]
-        found = [self.incoming[other].hashes for other in others if other not in leaf.looks_up]
+    def _changing_all(self, scan: StageScan) -> Hashes:
+        """Keys of which any row of a scan may meet something that changes."""
+        others = [other for other in self.incoming if other is not scan]
+        found = [self.incoming[other].hashes for other in others if other not in scan.joins_versions]
         return distinct(*found, *(self.closing[other] for other in others))
 
-    def _since(self, leaf: StageLeaf, hashes: Hashes, times: Times) -> Longs:
+    def _since(self, scan: StageScan, hashes: Hashes, times: Times) -> Longs:
         """From when on rows of keys may meet something that changes, or close."""
         since_us = np.full(len(hashes), NEVER)
-        closing = is_among(hashes, self.closing[leaf])
+        closing = is_among(hashes, self.closing[scan])
         since_us[closing] = _ALWAYS if self.before_us is None else self.before_us + 1
-        for version in leaf.looks_up:
+        for version in scan.joins_versions:
             new = self.incoming[version]
             (values,) = times[version].evaluate(new.delta.rows)
             known = is_among(new.hashes, hashes) & values.is_valid().to_numpy(zero_copy_only=False)

@@ -1,7 +1,7 @@
-"""Leaves whose rows lie in the order in which a query takes them.
+"""Inputs that are stored in the order in which a query takes their rows.
 
-Owns when that can be: keys and order of a window, or of what is like one, are columns of the only leaf of a stage, and what stands between
-maps each row to one. Invariant: rows of one key of the leaf are those of one partition. Not here: what follows for the rows that have to be
+Owns when that can be: keys and order of a window, or of what is like one, are columns of the only scan of a stage, and what stands between
+maps each row to one. Invariant: rows of one key of the scan are those of one partition. Not here: what follows for the rows that have to be
 looked at (`top_n_scan`, `bounded_frames`).
 """
 
@@ -14,8 +14,8 @@ from odfabric.formats.slices.canonical_rows import has_integers_in_order
 from odfabric_engine_spark.operators.touched_keys.partial_read import OrderColumn, is_ordered_here
 from odfabric_engine_spark.plan.arrow_types import arrow_type
 from odfabric_engine_spark.plan.group_keys import can_be_key
-from odfabric_engine_spark.plan.input_tables import leaf_alias
-from odfabric_engine_spark.plan.partitioning.partition_keys import Island, StageLeaf
+from odfabric_engine_spark.plan.input_tables import scan_alias
+from odfabric_engine_spark.plan.partitioning.partition_keys import StageScan, Subplan
 from odfabric_engine_spark.plan.partitioning.stages import RowsStage
 from odfabric_engine_spark.spark.catalyst.plan_nodes import (
     Attribute,
@@ -46,8 +46,8 @@ class By:
 
 
 @dataclass(frozen=True, slots=True)
-class LeafOrder:
-    """How rows of a leaf are ordered: positions of the columns of their key, by what they are stored first, and which way round."""
+class ScanOrder:
+    """How rows of a scan are ordered: positions of the columns of their key, by what they are stored first, and which way round."""
 
     keys: tuple[int, ...]
     order: tuple[OrderColumn, ...]
@@ -75,20 +75,20 @@ class OrderedRows:
         """Whether they are columns of what is below."""
         return self.reads(places_of([each for each in self.columns() if is_attribute(each)]))
 
-    def of_leaf(
-        self, catalyst: Catalyst, below: Sequence[Plan], leaf: StageLeaf, island: Island, order_max: int = _ORDER_MAX
-    ) -> LeafOrder | None:
-        """How rows of a leaf below some nodes, highest first, are ordered; None if they do not lie so."""
-        places = places_below(catalyst, below, leaf.columns, must_not_fail=self.hides_rows)
+    def of_scan(
+        self, catalyst: Catalyst, below: Sequence[Plan], scan: StageScan, subplan: Subplan, order_max: int = _ORDER_MAX
+    ) -> ScanOrder | None:
+        """How rows of a scan below some nodes, highest first, are ordered; None if they do not lie so."""
+        places = places_below(catalyst, below, scan.columns, must_not_fail=self.hides_rows)
         if places is None:
             return None
         keys = positions(self.keys, places)
-        hashed = positions([each[leaf] for each in island.components or ()], places_of(leaf.columns))
+        hashed = positions([each[scan] for each in subplan.components or ()], places_of(scan.columns))
         found = order_columns(self.order[:order_max], places)
         # Where others have fewer keys, rows of several keys of this one are found together.
         if keys is None or hashed is None or set(keys) != set(hashed) or found is None:
             return None
-        return LeafOrder(tuple(keys), *found)
+        return ScanOrder(tuple(keys), *found)
 
 
 def order_of(window: Plan) -> list[By]:
@@ -111,19 +111,19 @@ def order_by_numbers(window: Plan) -> list[By]:
     return order if has_integers_in_order(arrow_type(order[0].column)) else []
 
 
-def only_leaf(stage: RowsStage) -> tuple[StageLeaf, Island, list[Plan]] | None:
-    """The only leaf of a stage, if rows of a key are all it needs, with the nodes above it, highest first."""
-    if len(stage.leaves) != 1 or len(stage.islands) != 1 or stage.leaves[0].ends:
+def only_scan(stage: RowsStage) -> tuple[StageScan, Subplan, list[Plan]] | None:
+    """The only scan of a stage, if rows of a key are all it needs, with the nodes above it, highest first."""
+    if len(stage.scans) != 1 or len(stage.subplans) != 1 or stage.scans[0].ends:
         return None
-    (leaf,), (island,) = stage.leaves, stage.islands
-    if island.always or island.wholes or island.components is None:
+    (scan,), (subplan,) = stage.scans, stage.subplans
+    if subplan.always or subplan.wholes or subplan.components is None:
         return None
     found: list[Plan] = []
     plan = stage.plan
-    while leaf_alias(plan) is None and len(children(plan)) == 1:
+    while scan_alias(plan) is None and len(children(plan)) == 1:
         found.append(plan)
         (plan,) = children(plan)
-    return leaf, island, found
+    return scan, subplan, found
 
 
 def places_of(columns: Sequence[Attribute]) -> dict[int, int]:
@@ -134,7 +134,7 @@ def places_of(columns: Sequence[Attribute]) -> dict[int, int]:
 def places_below(
     catalyst: Catalyst, projects: Sequence[Plan], columns: Sequence[Attribute], *, must_not_fail: bool
 ) -> dict[int, int] | None:
-    """The positions of a leaf's columns by the ids that they have above some selections, highest first.
+    """The positions of a scan's columns by the ids that they have above some selections, highest first.
 
     None if a row may fail there where it must not, or is dropped, or becomes several.
     """

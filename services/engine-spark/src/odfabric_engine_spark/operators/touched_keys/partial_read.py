@@ -1,8 +1,8 @@
-"""Excerpts: some rows of a key that stand for all of them.
+"""Partial reads: some rows of a key that suffice for all of them.
 
-Owns how rows of a leaf lie in their state where only some of a key are looked up, and what is common to all ways to choose them. Invariant:
+Owns how rows of a scan lie in their state where only some of a key are looked up, and what is common to all ways to choose them. Invariant:
 the columns by which rows are ordered come first among those that are stored, so the canonical order of rows, in which they lie in each run, is
-that of the query. Not here: which rows suffice (`top_n_read`, `bounded_frame_read`), which leaves have such rows (`top_n_scan`, `bounded_frames`).
+that of the query. Not here: which rows suffice (`top_n_read`, `bounded_frame_read`), which scans have such rows (`top_n_scan`, `bounded_frames`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 LEFT_OUT_MIN = 4096
 """So many rows have to be left out at least: to look for single rows, or for places, takes longer than to read a few more."""
 _STORED = "__odf_order"
-"""How columns are named that are stored before those of a leaf."""
+"""How columns are named that are stored before those of a scan."""
 _LEAST, _MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 _FURTHER = 4
 """How many times as far is looked where the last rows tie."""
@@ -40,7 +40,7 @@ _FURTHER = 4
 
 @dataclass(frozen=True, slots=True)
 class OrderColumn:
-    """A column of a leaf by which its rows are ordered. `inverted`: against the direction in which rows are read.
+    """A column of a scan by which its rows are ordered. `inverted`: against the direction in which rows are read.
 
     `marks_nulls`: nulls do not come where they lie in a state.
     """
@@ -66,7 +66,7 @@ class ChosenRows:
     doubtful: Hashes
 
 
-class Excerpt(Protocol):
+class PartialRead(Protocol):
     """Which rows of a key a plan gets to see."""
 
     @property
@@ -74,9 +74,9 @@ class Excerpt(Protocol):
         """Whether rows that are looked at may meet others there than in the whole key, so that an expression may fail there alone."""
 
     def stored(self, rows: pa.Table) -> dict[str, pa.Array | pa.ChunkedArray]:
-        """All that is stored of rows of the leaf."""
+        """All that is stored of rows of the scan."""
 
-    def stored_schema(self, leaf: pa.Schema) -> pa.Schema:
+    def stored_schema(self, scan: pa.Schema) -> pa.Schema:
         """The columns of a state."""
 
     def of_new(self, hashes: Hashes, rows: pa.Table) -> Longs:
@@ -104,7 +104,7 @@ class StoredOrder:
     order: tuple[OrderColumn, ...]
 
     def columns(self, rows: pa.Table) -> dict[str, pa.Array]:
-        """What is stored first of rows of the leaf: the canonical order of these is that of the query. A column whose own it is stands there."""
+        """What is stored first of rows of the scan: the canonical order of these is that of the query. A column whose own it is stands there."""
         found: dict[str, pa.Array] = {}
         for at, each in enumerate(self.order):
             name = column_name(each.position)
@@ -118,24 +118,24 @@ class StoredOrder:
         return found
 
     def stored(self, rows: pa.Table) -> dict[str, pa.Array | pa.ChunkedArray]:
-        """All that is stored of rows of the leaf."""
+        """All that is stored of rows of the scan."""
         return self.columns(rows) | dict(zip(rows.column_names, rows.columns, strict=True))
 
-    def stored_schema(self, leaf: pa.Schema) -> pa.Schema:
+    def stored_schema(self, scan: pa.Schema) -> pa.Schema:
         """The columns of a state."""
-        return pa.schema([pa.field(name, array.type) for name, array in self.stored(leaf.empty_table()).items()])
+        return pa.schema([pa.field(name, array.type) for name, array in self.stored(scan.empty_table()).items()])
 
     @property
     def has_edges(self) -> bool:
-        """As Excerpt."""
+        """As `PartialRead`."""
         return True
 
     def of_new(self, hashes: Hashes, rows: pa.Table) -> Longs:
-        """As Excerpt: all of them."""
+        """As `PartialRead`: all of them."""
         return np.arange(len(hashes))
 
     def whole(self, rows: pa.Table) -> pa.Table:
-        """As Excerpt: as they are."""
+        """As `PartialRead`: as they are."""
         return rows
 
     def outer(
@@ -197,12 +197,12 @@ class StoredOrder:
         return np.repeat(before < limits[key_of], lengths)
 
     def doubtful(self, owners: Hashes, old: pa.Table, new_hashes: Hashes, new: Delta) -> Hashes:
-        """Keys of which old rows that were looked up are owed, or whose hash others have: among those that were not may be such that matter."""
-        owed = one_array(old.column(WEIGHT)).to_numpy() < 0
+        """Keys of which old rows that were looked up are unmatched, or whose hash others have: among those that were not may be such that matter."""
+        unmatched = one_array(old.column(WEIGHT)).to_numpy() < 0
         both = np.concatenate([owners, new_hashes])
         order = stable_order(both)
         together = taken(joined([old.select(new.rows.column_names), new.rows]), order)
-        return distinct(both[order][self.shared(both[order], together)], owners[owed])
+        return distinct(both[order][self.shared(both[order], together)], owners[unmatched])
 
     def shared(self, hashes: Hashes, rows: pa.Table) -> Mask:
         """Rows whose hash several keys have. They ascend by it."""
@@ -215,7 +215,7 @@ class StoredOrder:
 
 
 def column_name(position: int) -> str:
-    """How a column of a leaf is named."""
+    """How a column of a scan is named."""
     return f"c{position}"
 
 

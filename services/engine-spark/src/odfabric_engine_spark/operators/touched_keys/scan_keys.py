@@ -1,4 +1,4 @@
-"""Keys of rows that come in at a leaf, and when these rows close.
+"""Keys of the rows of an input, and when these rows close.
 
 Owns what a key is made of. Invariant: equal rows have equal keys, in every transaction, and rows that can meet too. Not here: how
 expressions are evaluated (`row_expressions`). Source: incremental method, section 2.
@@ -16,15 +16,15 @@ import pyarrow.compute as pc
 from odfabric.formats.slices.canonical_rows import one_array
 from odfabric_engine_spark.arrays.array_types import Hashes
 from odfabric_engine_spark.plan.group_keys import can_be_key
-from odfabric_engine_spark.plan.partitioning.partition_keys import StageLeaf
+from odfabric_engine_spark.plan.partitioning.partition_keys import StageScan
 from odfabric_engine_spark.rows.row_expressions import RowExpressions, micros_of
 from odfabric_engine_spark.spark.catalyst.plan_nodes import Catalyst, Expression
 from odfabric_engine_spark.state.key_hash import key_hashes
 
 
 @dataclass(frozen=True, slots=True)
-class LeafKeys:
-    """The key of one leaf: the first `width` expressions over its row, none if all rows have one key; then when it closes.
+class ScanKeys:
+    """The key of one scan: the first `width` expressions over its row, none if all rows have one key; then when it closes.
 
     A row in which one of the keys `matched` is null meets no other: it is a key of its own, the values of the columns `whole`. So
     rows that refer to nothing, of which a table may have millions, are not looked at for each other.
@@ -37,15 +37,15 @@ class LeafKeys:
 
     @classmethod
     def of(
-        cls, catalyst: Catalyst, leaf: StageLeaf, expressions: Sequence[Expression], *, matched: Sequence[int] = ()
-    ) -> LeafKeys:
-        """Of a leaf under the components of its island."""
-        values = RowExpressions.of(catalyst, leaf.columns, (*expressions, *leaf.ends))
-        whole = tuple(at for at, column in enumerate(leaf.columns) if can_be_key(column))
+        cls, catalyst: Catalyst, scan: StageScan, expressions: Sequence[Expression], *, matched: Sequence[int] = ()
+    ) -> ScanKeys:
+        """Of a scan under the components of its subplan."""
+        values = RowExpressions.of(catalyst, scan.columns, (*expressions, *scan.ends))
+        whole = tuple(at for at, column in enumerate(scan.columns) if can_be_key(column))
         return cls(values, len(expressions), tuple(matched) if whole else (), whole)
 
     def evaluate(self, rows: pa.Table) -> tuple[Hashes, pa.Array | None]:
-        """Hashes of the keys, and microseconds at which rows close (null: never), None if the leaf has no such instant."""
+        """Hashes of the keys, and microseconds at which rows close (null: never), None if the scan has no such instant."""
         found = self.values.evaluate(rows)
         hashes = key_hashes(found[: self.width], rows.num_rows)
         unmatched = self._unmatched(found)

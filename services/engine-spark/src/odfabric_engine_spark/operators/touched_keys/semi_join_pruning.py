@@ -1,6 +1,6 @@
-"""Rows of a leaf that nothing comes of where another leaf has no row of their key.
+"""Semi-join pruning: skip rows whose key has no row in another input.
 
-Owns which leaves a leaf needs as partners, by the joins above it, and which keys have them. Invariant: a stage's plan gives the same, and
+Owns which scans a scan needs as partners, by the joins above it, and which keys have them. Invariant: a stage's plan gives the same, and
 fails on the same rows, whether rows of keys without a partner are bound or not: what stands between them and the join fails on none.
 Of a long table to which few rows refer so most rows never go to Spark. Not here: which keys are touched (`recompute_run`).
 """
@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from odfabric_engine_spark.arrays.array_types import Hashes
-from odfabric_engine_spark.operators.expiry.finality import is_look_up
-from odfabric_engine_spark.plan.input_tables import leaf_alias
+from odfabric_engine_spark.operators.expiry.finality import is_temporal_join
+from odfabric_engine_spark.plan.input_tables import scan_alias
 from odfabric_engine_spark.plan.join_keys import LEFT_KEPT, RIGHT_KEPT, join_kind
-from odfabric_engine_spark.plan.partitioning.partition_keys import StageLeaf
+from odfabric_engine_spark.plan.partitioning.partition_keys import StageScan
 from odfabric_engine_spark.plan.partitioning.stages import RowsStage
 from odfabric_engine_spark.spark.catalyst.plan_nodes import (
     Catalyst,
@@ -31,42 +31,42 @@ from odfabric_engine_spark.sql.constants.never_failing import never_fails
 from odfabric_engine_spark.state.row_state import RowState
 from odfabric_engine_spark.state.run import distinct
 
-Partners = Mapping[StageLeaf, frozenset[StageLeaf]]
-"""For some leaves those of which each must have a row of a key, or nothing comes of their own rows of it."""
+SemiJoinPruning = Mapping[StageScan, frozenset[StageScan]]
+"""For some scans those of which each must have a row of a key, or nothing comes of their own rows of it."""
 
-_Relation = tuple[set[StageLeaf], set[StageLeaf]]
-"""Leaves without a row of which there is none of a relation, and those whose rows nothing on the way to it can fail on."""
+_Relation = tuple[set[StageScan], set[StageScan]]
+"""Scans without a row of which there is none of a relation, and those whose rows nothing on the way to it can fail on."""
 _Mask = npt.NDArray[np.bool_]
 _NOTHING_OF_NOTHING = frozenset({"Project", "Filter", "Generate", "Expand", "Window"})
 _RIGHT_NEEDED = RIGHT_KEPT | {"LeftSemi"}
 """Kinds of joins that give nothing without a row of the right side."""
 
 
-def partners_of(catalyst: Catalyst, stage: RowsStage) -> Partners:
-    """The partners of a stage's leaves, as far as leaves share keys."""
-    found: dict[StageLeaf, set[StageLeaf]] = {leaf: set() for leaf in stage.leaves}
-    _Reading(catalyst, iter(stage.leaves), found).of(stage.plan)
-    keyed = [set(island.leaves) for island in stage.islands if island.components is not None and not island.always]
-    own = {leaf: frozenset(found[leaf] & leaves - {leaf}) for leaves in keyed for leaf in leaves}
-    return {leaf: partners for leaf, partners in own.items() if partners}
+def semi_joins_of(catalyst: Catalyst, stage: RowsStage) -> SemiJoinPruning:
+    """The partners of a stage's scans, as far as scans share keys."""
+    found: dict[StageScan, set[StageScan]] = {scan: set() for scan in stage.scans}
+    _Reading(catalyst, iter(stage.scans), found).of(stage.plan)
+    keyed = [set(subplan.scans) for subplan in stage.subplans if subplan.components is not None and not subplan.always]
+    own = {scan: frozenset(found[scan] & scans - {scan}) for scans in keyed for scan in scans}
+    return {scan: semi_joins for scan, semi_joins in own.items() if semi_joins}
 
 
 class _Reading:
-    """Reads a plan from its leaves up, which come in the order of the plan, and notes what each needs."""
+    """Reads a plan from its scans up, which come in the order of the plan, and notes what each needs."""
 
     def __init__(
-        self, catalyst: Catalyst, leaves: Iterator[StageLeaf], found: Mapping[StageLeaf, set[StageLeaf]]
+        self, catalyst: Catalyst, scans: Iterator[StageScan], found: Mapping[StageScan, set[StageScan]]
     ) -> None:
         self._catalyst = catalyst
-        self._leaves = leaves
+        self._scans = scans
         self._found = found
 
     def of(self, plan: Plan) -> _Relation:
         """A relation."""
-        if leaf_alias(plan) is not None:
-            leaf = next(self._leaves)
-            return {leaf}, {leaf}
-        if is_look_up(plan):
+        if scan_alias(plan) is not None:
+            scan = next(self._scans)
+            return {scan}, {scan}
+        if is_temporal_join(plan):
             return self._look_up(plan)
         below = [self.of(child) for child in children(plan)]
         name = simple_name(plan)
@@ -99,12 +99,12 @@ class _Reading:
 
     def _together(self, left: _Relation, right: _Relation, *, is_needed: tuple[bool, bool], plain: bool) -> _Relation:
         """A relation of two sides, of which it gives nothing without a row of those that are needed."""
-        needed: set[StageLeaf] = set()
+        needed: set[StageScan] = set()
         for is_one_needed, one, other in zip(is_needed, (left, right), (right, left), strict=True):
             if is_one_needed:
                 needed |= one[0]
-                for leaf in other[1] if plain else ():
-                    self._found[leaf].update(one[0])
+                for scan in other[1] if plain else ():
+                    self._found[scan].update(one[0])
         return needed, left[1] | right[1] if plain else set()
 
     def _is_plain(self, plan: Plan, name: str) -> bool:
@@ -118,19 +118,19 @@ def _listed(project: Plan) -> Sequence[Expression]:
 
 
 class KeysPresent:
-    """Of which keys leaves have rows, new ones or old ones."""
+    """Of which keys scans have rows, new ones or old ones."""
 
-    def __init__(self, incoming: Mapping[StageLeaf, Hashes], known: Mapping[StageLeaf, RowState]) -> None:
+    def __init__(self, incoming: Mapping[StageScan, Hashes], known: Mapping[StageScan, RowState]) -> None:
         """`incoming` are the keys of new rows, ascending."""
         self._incoming = incoming
         self._known = known
 
-    def with_all(self, leaves: frozenset[StageLeaf], hashes: Hashes) -> _Mask:
-        """Which of some keys, ascending and distinct, all these leaves have rows of."""
+    def with_all(self, scans: frozenset[StageScan], hashes: Hashes) -> _Mask:
+        """Which of some keys, ascending and distinct, all these scans have rows of."""
         found = np.ones(len(hashes), dtype=bool)
-        for leaf in leaves:
-            own = is_among(hashes, distinct(self._incoming[leaf]))
-            state = self._known.get(leaf)
+        for scan in scans:
+            own = is_among(hashes, distinct(self._incoming[scan]))
+            state = self._known.get(scan)
             if state is not None and not own.all():
                 own |= state.counts(hashes) > 0
             found &= own

@@ -1,4 +1,4 @@
-"""Which aggregates run on accumulators, and which must see all rows of their groups again.
+"""Which aggregates run on accumulators, and which see all rows again.
 
 Owns the choice. Not here: the accumulators themselves (`aggregate_functions`), functions that see all rows (`operators`).
 """

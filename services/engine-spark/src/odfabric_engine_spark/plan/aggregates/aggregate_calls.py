@@ -1,4 +1,4 @@
-"""Aggregate functions of a query, as it states them.
+"""Aggregate functions as a query states them.
 
 Owns reading `sum(x) FILTER (WHERE ..)` and its like from the analysed plan: function, input, result type. Invariant: what is
 read here has exact accumulators (`aggregate_functions`); everything else is refused with a reason. Source: rulings on first

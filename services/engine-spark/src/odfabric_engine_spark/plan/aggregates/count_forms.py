@@ -1,4 +1,4 @@
-"""Counts as Spark's rules for subqueries know them.
+"""Counts in the form that Spark's subquery rules know.
 
 Owns writing the functions that count rows of a kind as the count that they are: where a subquery finds no row its value is what its functions
 give for none, and the rules ask each function for that. One that Spark puts another in the place of, later, has no answer, and would be null

@@ -1,4 +1,4 @@
-"""What an aggregate computes of its functions, as a projection of its own.
+"""Split an aggregate into functions and a projection of their results.
 
 Owns taking `sum(x) / sum(y)` out of an aggregate whose groups a condition chooses. Spark computes results of an aggregate where they are
 used, behind the condition, so `HAVING sum(y) <> 0` guards the division. An aggregate that is a stage, or whose groups are at hand, gives

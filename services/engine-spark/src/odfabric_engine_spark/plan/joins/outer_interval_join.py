@@ -1,4 +1,4 @@
-"""Outer joins over two event times: a row without a partner waits until none can come.
+"""Outer interval joins: unmatched rows wait until no partner can come.
 
 Owns reading from the condition of a join by when a partner of a row must have come, and the filter that lets rows without one
 wait; also by when each row of a join has met all its partners, where both event times bound each other. Invariant: pairs are given at once; a row that waits is given when the watermark has reached the last instant at which a

@@ -1,4 +1,4 @@
-"""Look-ups in temporal tables as a query states them.
+"""Temporal (as-of) joins as a query states them.
 
 Owns the one form that is understood: `lateral (select .. from versions v where v.key = l.key and v.event_time <= l.event_time
 order by v.event_time desc limit 1)`. Invariant: what is read here asks for at most one version per row, by the table's whole
@@ -44,8 +44,8 @@ _VERSION_FIRST = frozenset({"LessThanOrEqual", "LessThan"})
 
 
 @dataclass(slots=True)
-class Lookup:
-    """A look-up in terms of the table's columns. `keys` and `times` are pairs of the row's expression and the version's.
+class TemporalJoin:
+    """A temporal join in terms of the table's columns. `keys` and `times` are pairs of the row's expression and the version's.
 
     `strict`: versions at the very time of a row are too late for it. `results` are what the query selects of a version.
     """
@@ -61,8 +61,8 @@ class Lookup:
     strict: bool = False
 
 
-class LookupReader:
-    """Reads look-ups; `primary_keys` are those of the temporal tables, `plain` makes a plan normal."""
+class TemporalJoinReader:
+    """Reads temporal joins; `primary_keys` are those of the temporal tables, `plain` makes a plan normal."""
 
     def __init__(
         self,
@@ -76,32 +76,32 @@ class LookupReader:
         self._primary_keys = primary_keys
         self._plain = plain
 
-    def read(self, node: Plan) -> Lookup | None:
-        """The look-up of a LateralJoin whose left side is normal, None for any other question. Raises Refused."""
+    def read(self, node: Plan) -> TemporalJoin | None:
+        """The temporal join of a LateralJoin whose left side is normal, None for any other question. Raises Refused."""
         table = _table_looked_up(node.right().plan(), self._primary_keys)
         if table is None:
             return None
         found = self._stated(table, node.right().plan())
         if found is None:
             raise Refused([_other_form(node, self._primary_keys)])
-        lookup, conditions = found
+        temporal_join, conditions = found
         (left,) = children(node)
         for condition in conditions:
             if not _reads_row(condition):
-                lookup.own.append(condition)
-            elif not self._take(condition, lookup, left):
+                temporal_join.own.append(condition)
+            elif not self._take(condition, temporal_join, left):
                 raise Refused([_other_condition(node, condition)])
         problems = [
-            *self._key_problems(node, lookup),
-            *_time_problems(node, lookup),
-            *_result_problems(node, lookup),
-            *self._type_problems(node, lookup),
+            *self._key_problems(node, temporal_join),
+            *_time_problems(node, temporal_join),
+            *_result_problems(node, temporal_join),
+            *self._type_problems(node, temporal_join),
         ]
         if problems:
             raise Refused(problems)
-        return lookup
+        return temporal_join
 
-    def _stated(self, table: str, plan: Plan) -> tuple[Lookup, list[Expression]] | None:
+    def _stated(self, table: str, plan: Plan) -> tuple[TemporalJoin, list[Expression]] | None:
         """SELECT, FROM, WHERE, ORDER BY and LIMIT 1 of one table; None for any other form."""
         plan = _below(plan, "SubqueryAlias")
         if simple_name(plan) != "GlobalLimit" or str(plan.limitExpr().sql()) != "1":
@@ -120,7 +120,7 @@ class LookupReader:
         conditions = conjuncts(plan.condition())
         plan = _below(children(plan)[0], "SubqueryAlias")
         count = len(results)
-        return Lookup(table, self._plain(plan), both[count:], both[:count]), conditions
+        return TemporalJoin(table, self._plain(plan), both[count:], both[:count]), conditions
 
     def _through_projects(self, expressions: list[Expression], plan: Plan) -> tuple[list[Expression], Plan]:
         """Expressions in terms of the plan below selections."""
@@ -135,7 +135,7 @@ class LookupReader:
             (plan,) = children(plan)
         return expressions, plan
 
-    def _take(self, condition: Expression, lookup: Lookup, left: Plan) -> bool:
+    def _take(self, condition: Expression, temporal_join: TemporalJoin, left: Plan) -> bool:
         """Reads a condition on row and version; False if it compares neither a key nor the times. Raises Refused."""
         name = simple_name(condition)
         if name != "EqualTo" and name not in _COMPARISONS:
@@ -146,56 +146,60 @@ class LookupReader:
             return False
         row = own_row(self._catalyst, row)
         if name == "EqualTo":
-            lookup.keys.append((row, version))
+            temporal_join.keys.append((row, version))
             return True
         version_first = version is one
         if version_first is not (name in _VERSION_FIRST):
             return False
-        if not self._times.is_event_time(_instant(version), lookup.versions):
+        if not self._times.is_event_time(_instant(version), temporal_join.versions):
             return False
         if not self._times.is_event_time(_instant(row), left):
             raise Refused([_computed_time(condition)])
-        lookup.times.append((row, version))
-        lookup.strict = _COMPARISONS[name]
+        temporal_join.times.append((row, version))
+        temporal_join.strict = _COMPARISONS[name]
         return True
 
-    def _key_problems(self, node: Plan, lookup: Lookup) -> Iterator[InvalidQuery]:
-        wanted = self._primary_keys[lookup.table]
-        columns = {expr_id(column): str(column.name()) for column in output_of(lookup.versions)}
+    def _key_problems(self, node: Plan, temporal_join: TemporalJoin) -> Iterator[InvalidQuery]:
+        wanted = self._primary_keys[temporal_join.table]
+        columns = {expr_id(column): str(column.name()) for column in output_of(temporal_join.versions)}
         used = [
-            columns.get(expr_id(each)) if is_attribute(each) else None for _, v in lookup.keys for each in [_uncast(v)]
+            columns.get(expr_id(each)) if is_attribute(each) else None
+            for _, v in temporal_join.keys
+            for each in [_uncast(v)]
         ]
         missing = [name for name in wanted if name not in columns.values()]
         if missing:
             same = in_another_case(missing[0], columns.values())
             hint = f"write {quoted(same)} as its primary key: {CASE_BEHIND}" if same else FORM
-            message = f"the temporal table {shown(lookup.table)} has no column {shown(missing[0])} for its primary key"
+            message = (
+                f"the temporal table {shown(temporal_join.table)} has no column {shown(missing[0])} for its primary key"
+            )
             yield refusal(_RULE, message, at=node, hint=hint)
         elif sorted(name or "" for name in used) != sorted(wanted):
             names = ", ".join(wanted)
             yield refusal(
                 _RULE,
-                f"a look-up in {shown(lookup.table)} compares each column of its primary key once: {names}",
+                f"a look-up in {shown(temporal_join.table)} compares each column of its primary key once: {names}",
                 at=node,
                 hint=FORM,
             )
 
-    def _type_problems(self, node: Plan, lookup: Lookup) -> Iterator[InvalidQuery]:
-        for column in unordered_columns(self._catalyst, lookup.versions):
+    def _type_problems(self, node: Plan, temporal_join: TemporalJoin) -> Iterator[InvalidQuery]:
+        for column in unordered_columns(self._catalyst, temporal_join.versions):
             yield refusal(
                 _RULE,
-                f"the column {shown(str(column.name()))} of {shown(lookup.table)} has no order",
+                f"the column {shown(str(column.name()))} of {shown(temporal_join.table)} has no order",
                 at=node,
                 hint="leave it out in a step, and look up in that",
             )
 
 
-def _time_problems(node: Plan, lookup: Lookup) -> Iterator[InvalidQuery]:
-    if len(lookup.times) != 1:
+def _time_problems(node: Plan, temporal_join: TemporalJoin) -> Iterator[InvalidQuery]:
+    if len(temporal_join.times) != 1:
         yield refusal(_RULE, "a look-up compares the event times of version and row once", at=node, hint=FORM)
         return
-    first = lookup.order[0] if lookup.order else None
-    _, version = lookup.times[0]
+    first = temporal_join.order[0] if temporal_join.order else None
+    _, version = temporal_join.times[0]
     newest_first = (
         first is not None
         and simple_name(first.direction()) == "Descending"
@@ -205,8 +209,8 @@ def _time_problems(node: Plan, lookup: Lookup) -> Iterator[InvalidQuery]:
         yield refusal(_RULE, "a look-up takes the newest version: order by its event time desc", at=node, hint=FORM)
 
 
-def _result_problems(node: Plan, lookup: Lookup) -> Iterator[InvalidQuery]:
-    if any(_reads_row(each) for each in [*lookup.results, *lookup.order]):
+def _result_problems(node: Plan, temporal_join: TemporalJoin) -> Iterator[InvalidQuery]:
+    if any(_reads_row(each) for each in [*temporal_join.results, *temporal_join.order]):
         yield refusal(
             _RULE,
             "a look-up selects columns of the version only",

@@ -1,4 +1,4 @@
-"""Floating point numbers in aggregates: which functions add them, and one zero for those that compare them.
+"""Aggregate functions that add floats, and one zero for those that compare them.
 
 Owns both lists of functions. Invariant: a function that is on neither gives the same for any order of its rows. Not here: what
 is done about it (`order_independent_aggregates`, `window_functions`).

@@ -1,4 +1,4 @@
-"""The order of rows for a window that stands over another one.
+"""Row order of a window function over another window.
 
 Owns that windows which share an order share what ties in it: Spark sorts once for windows whose partitions are the same and whose orders begin
 alike, and the usual sessions (a flag by `lag`, then its running sum) mean the same row by both. Invariant: a place, which numbers the rows of the

@@ -1,4 +1,4 @@
-"""Aggregates whose result Spark leaves to the order of rows, with one that does not depend on it.
+"""Rewrite aggregates whose result would depend on the order of rows.
 
 Owns their exact meaning: sums, averages and moments of floating point numbers take the values in ascending order, functions that
 compare know one zero and one NaN, ties are broken (`tie_breaking`). Invariant: the result is a function of the multiset of values, bit

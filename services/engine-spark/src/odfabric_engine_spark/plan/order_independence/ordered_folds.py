@@ -1,4 +1,4 @@
-"""Moments of floating point numbers as folds over their values in ascending order.
+"""Statistical moments of floats as folds over sorted values.
 
 Owns the way from an aggregate function that Spark computes value by value - variances, skewness, correlation, regression - to the
 same computation over a sorted list: initial values, update and result are Spark's own expressions. Invariant: the result is a

@@ -1,4 +1,4 @@
-"""What is added or listed over frames of values, such as the last hour.
+"""Sums and lists over RANGE frames, such as the last hour.
 
 Owns the exact form of sums, averages and moments of floating point numbers, and of lists: the values of a frame as a list, put in ascending
 order above the window. Invariant: the result is a function of the multiset of values in the frame, bit by bit.

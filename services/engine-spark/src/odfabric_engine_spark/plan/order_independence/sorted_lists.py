@@ -1,4 +1,4 @@
-"""Lists that aggregate functions make, in an order of their own.
+"""Sort the lists that aggregate functions make.
 
 Owns the sorting of lists of groups that leave their Aggregate node as they were made. Nobody looks at the order of their members (`sql.row_order_dependence`), but
 rows that hold them are compared: what is withdrawn has to be equal to what was given. Invariant: a list that leaves an Aggregate node is

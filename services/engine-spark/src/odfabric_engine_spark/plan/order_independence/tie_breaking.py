@@ -1,4 +1,4 @@
-"""Aggregates that choose among rows by another value, with ties broken by what they choose.
+"""Break ties of aggregates that choose a row by another value.
 
 Owns the meaning of a tie: max_by takes the greatest of the values whose rows tie, min_by the least, listagg puts the least first;
 null is the least. Invariant: the result is one that Spark may give, and a function of the multiset of rows. Not here: ties

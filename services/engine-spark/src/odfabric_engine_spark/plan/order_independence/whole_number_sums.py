@@ -1,4 +1,4 @@
-"""Sums and averages of long whole numbers that do not depend on the order of rows.
+"""Sums and averages of long integers, independent of the order of rows.
 
 Owns their exact form: a sum as a decimal that no number of rows overflows, made a bigint or divided once at the end. Spark adds
 longs as longs, which may overflow on the way to a sum that fits, and averages them as doubles, which may not hold them. Invariant:

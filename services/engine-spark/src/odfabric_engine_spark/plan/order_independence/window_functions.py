@@ -1,4 +1,4 @@
-"""Window functions whose result does not depend on the order of rows that tie.
+"""Window functions with ties broken by all columns.
 
 Owns completing the order of a window: after the query's own ORDER BY come all columns that it reads, in the order in which the
 relation declares them, least first, nulls before; floats also by their text, which tells -0.0 from 0.0. Invariant: rows that

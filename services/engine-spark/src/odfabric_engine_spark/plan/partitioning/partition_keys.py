@@ -1,7 +1,7 @@
-"""What is known of a relation while keys are inferred: which leaves make its rows, and by what they can be told apart.
+"""Keys by which the inputs of a stage can be partitioned.
 
 Owns the abstract values of the interpretation in `key_inference` and the tracing of expressions through them. A plan distributes
-over a tuple of keys, one function of the row per leaf, if it is the bag union over all key values of itself over the rows with
+over a tuple of keys, one function of the row per scan, if it is the bag union over all key values of itself over the rows with
 that value, and empty over nothing. Invariant: a component that this module finds is such a key, so fewer components are always
 safe. Not here: which nodes give which values (`key_inference`). Source: incremental method, section 2.
 """
@@ -31,13 +31,13 @@ from odfabric_engine_spark.spark.frames.local_rows import loose
 
 
 @dataclass(eq=False)
-class StageLeaf:
-    """One place of a stage at which rows come in. Leaves are told apart by identity: columns of copies may share ids.
+class StageScan:
+    """One place of a stage at which rows come in. Scans are told apart by identity: columns of copies may share ids.
 
     `kind` is `input` (rows of the input `source`), `stage` (changes of the stage number `source`) or `constant`. `closes` is
     the instant at which a row becomes final, if the stage waits for it; `final` is that of a row which nothing waits for, under a
     finite lateness. `whole`: all its rows meet every key. `linear`: on the way to the result each of its rows is mapped alone.
-    `looks_up`: leaves of which its rows meet only what is not later than they close, with the time of their rows. `looked_up`: of such a leaf, how.
+    `joins_versions`: scans of which its rows meet only what is not later than they close, with the time of their rows. `version_side`: of such a scan, how.
     """
 
     kind: str
@@ -48,8 +48,8 @@ class StageLeaf:
     final: Expression | None = None
     whole: bool = False
     linear: bool = True
-    looks_up: dict[StageLeaf, Expression] = field(default_factory=dict)
-    looked_up: LookedUp | None = None
+    joins_versions: dict[StageScan, Expression] = field(default_factory=dict)
+    version_side: JoinedVersions | None = None
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -63,91 +63,91 @@ class StageLeaf:
 
 
 @dataclass(frozen=True, slots=True)
-class LookedUp:
-    """Versions: rows of the leaves `by` meet the last one of the same `keys` that is not later than they close, and nothing else reads them.
+class JoinedVersions:
+    """Versions: rows of the scans `by` meet the last one of the same `keys` that is not later than they close, and nothing else reads them.
 
     `keys` and `time` are over the row of a version; `conditions` are what one has to pass to be found.
     """
 
-    by: tuple[StageLeaf, ...]
+    by: tuple[StageScan, ...]
     keys: tuple[Expression, ...]
     time: Expression
     conditions: tuple[Expression, ...]
 
 
-Component = dict[StageLeaf, Expression]
-"""A key as an expression over the row of each leaf of an island."""
+Component = dict[StageScan, Expression]
+"""A key as an expression over the row of each scan of a subplan."""
 
 
 @dataclass(slots=True)
-class Island:
-    """Leaves that share keys. `components` None: every function of a row is a key, for each row is mapped alone.
+class Subplan:
+    """Scans that share keys. `components` None: every function of a row is a key, for each row is mapped alone.
 
-    `wholes` are leaves whose rows meet all keys. `always`: over nothing there is still a row. `matched` are positions of components by which
-    rows are matched only: a row in which one of them is null meets no row of these leaves.
+    `wholes` are scans whose rows meet all keys. `always`: over nothing there is still a row. `matched` are positions of components by which
+    rows are matched only: a row in which one of them is null meets no row of these scans.
     """
 
-    leaves: list[StageLeaf]
+    scans: list[StageScan]
     components: list[Component] | None
-    wholes: list[StageLeaf] = field(default_factory=list)
+    wholes: list[StageScan] = field(default_factory=list)
     always: bool = False
     matched: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
 class Node:
-    """A plan node with its children, cut at leaves; `core` is what it brings together by times of single rows."""
+    """A plan node with its children, cut at scans; `bounded_part` is what it brings together by times of single rows."""
 
     plan: Plan
     children: list[Node]
-    leaf: StageLeaf | None = None
-    core: Core | None = None
+    scan: StageScan | None = None
+    bounded_part: TimeBoundedPart | None = None
 
-    def leaves(self) -> list[StageLeaf]:
+    def scans(self) -> list[StageScan]:
         """From left to right."""
-        if self.leaf is not None:
-            return [self.leaf]
-        return [leaf for child in self.children for leaf in child.leaves()]
+        if self.scan is not None:
+            return [self.scan]
+        return [scan for child in self.children for scan in child.scans()]
 
 
 @dataclass(slots=True)
 class Value:
-    """A relation: its islands, and where the values of its columns come from.
+    """A relation: its subplans, and where the values of its columns come from.
 
-    `columns`: for a column id the expression over each contributing leaf's row, for columns that are never made null by an
+    `columns`: for a column id the expression over each contributing scan's row, for columns that are never made null by an
     outer join. `partly`: the same for those that one makes null in rows without a partner. `carried`: expressions over the
     relation's columns whose value is a component.
     """
 
-    islands: list[Island]
+    subplans: list[Subplan]
     columns: dict[int, Component]
     carried: list[tuple[Expression, Component]] = field(default_factory=list)
     partly: dict[int, Component] = field(default_factory=dict)
 
     @property
-    def leaves(self) -> list[StageLeaf]:
-        """Leaves that have keys."""
-        return [leaf for island in self.islands for leaf in island.leaves]
+    def scans(self) -> list[StageScan]:
+        """Scans that have keys."""
+        return [scan for subplan in self.subplans for scan in subplan.scans]
 
     @property
-    def all_leaves(self) -> tuple[StageLeaf, ...]:
-        """The same, and leaves whose rows meet all keys."""
-        return tuple(leaf for island in self.islands for leaf in (*island.leaves, *island.wholes))
+    def all_scans(self) -> tuple[StageScan, ...]:
+        """The same, and scans whose rows meet all keys."""
+        return tuple(scan for subplan in self.subplans for scan in (*subplan.scans, *subplan.wholes))
 
     @property
     def free(self) -> bool:
         """Whether every row is mapped alone."""
-        return all(island.components is None and not island.wholes for island in self.islands)
+        return all(subplan.components is None and not subplan.wholes for subplan in self.subplans)
 
 
 class Tracer:
-    """Traces expressions over a relation to expressions over the rows of its leaves."""
+    """Traces expressions over a relation to expressions over the rows of its scans."""
 
     def __init__(self, catalyst: Catalyst) -> None:
         self._catalyst = catalyst
 
     def key(self, expression: Expression, value: Value) -> Component | None:
-        """The expression as a component over all leaves: choosing rows of the relation by it chooses rows of each leaf."""
+        """The expression as a component over all scans: choosing rows of the relation by it chooses rows of each scan."""
         expression = without_alias(expression)
         if not expression.deterministic() or not can_be_key(expression):
             return None
@@ -155,8 +155,8 @@ class Tracer:
             if expression.semanticEquals(known):
                 return dict(component)
         found: Component = {}
-        for island in value.islands:
-            own = self._key_of_island(expression, value, island)
+        for subplan in value.subplans:
+            own = self._key_of_subplan(expression, value, subplan)
             if own is None:
                 return None
             found.update(own)
@@ -173,60 +173,60 @@ class Tracer:
         if is_attribute(expression):
             return value.columns.get(expr_id(expression))
         found: Component = {}
-        for island in value.islands:
-            domain = None if island.always else self._domain(expression, value, island)
-            for leaf in domain or ():
-                over = self.over_leaf(expression, value, leaf)
+        for subplan in value.subplans:
+            domain = None if subplan.always else self._domain(expression, value, subplan)
+            for scan in domain or ():
+                over = self.over_scan(expression, value, scan)
                 if over is None:
                     return None
-                found[leaf] = over
+                found[scan] = over
             if not domain:
                 return None
         return found
 
-    def over_leaf(self, expression: Expression, value: Value, leaf: StageLeaf) -> Expression | None:
-        """The expression in terms of one leaf's row."""
+    def over_scan(self, expression: Expression, value: Value, scan: StageScan) -> Expression | None:
+        """The expression in terms of one scan's row."""
         if is_attribute(expression):
-            return value.columns.get(expr_id(expression), {}).get(leaf)
+            return value.columns.get(expr_id(expression), {}).get(scan)
         below = children(expression)
         if not below:
             return expression
-        replaced = [self.over_leaf(child, value, leaf) for child in below]
+        replaced = [self.over_scan(child, value, scan) for child in below]
         if any(child is None for child in replaced):
             return None
         return expression.withNewChildren(self._catalyst.seq(replaced))
 
-    def _key_of_island(self, expression: Expression, value: Value, island: Island) -> Component | None:
+    def _key_of_subplan(self, expression: Expression, value: Value, subplan: Subplan) -> Component | None:
         found: Component = {}
-        if island.components is None:
-            for leaf in island.leaves:
-                over = self.over_leaf(expression, value, leaf)
+        if subplan.components is None:
+            for scan in subplan.scans:
+                over = self.over_scan(expression, value, scan)
                 if over is None:
                     return None
-                found[leaf] = over
+                found[scan] = over
             return found
-        domain = None if island.always else self._domain(expression, value, island)
+        domain = None if subplan.always else self._domain(expression, value, subplan)
         if not domain:
             return None
-        first = next(leaf for leaf in island.leaves if leaf in domain)
-        over = self.over_leaf(expression, value, first)
+        first = next(scan for scan in subplan.scans if scan in domain)
+        over = self.over_scan(expression, value, first)
         if over is None:
             return None
-        for leaf in island.leaves:
-            rebuilt = self._rebuilt(over, island.components, first, leaf)
+        for scan in subplan.scans:
+            rebuilt = self._rebuilt(over, subplan.components, first, scan)
             if rebuilt is None:
                 return None
-            found[leaf] = rebuilt
-        for leaf in domain:
-            own = self.over_leaf(expression, value, leaf)
-            if own is None or not own.semanticEquals(found[leaf]):
+            found[scan] = rebuilt
+        for scan in domain:
+            own = self.over_scan(expression, value, scan)
+            if own is None or not own.semanticEquals(found[scan]):
                 return None
         return found
 
-    def _domain(self, expression: Expression, value: Value, island: Island) -> set[StageLeaf] | None:
-        """Leaves of an island from whose row the expression can be computed, the same ones for each of its columns."""
-        found: set[StageLeaf] | None = None
-        whole = set(island.leaves)
+    def _domain(self, expression: Expression, value: Value, subplan: Subplan) -> set[StageScan] | None:
+        """Scans of a subplan from whose row the expression can be computed, the same ones for each of its columns."""
+        found: set[StageScan] | None = None
+        whole = set(subplan.scans)
         for attribute in references(expression):
             component = value.columns.get(expr_id(attribute))
             own = set(component or ()) & whole
@@ -240,9 +240,9 @@ class Tracer:
         return whole if found is None else found
 
     def _rebuilt(
-        self, expression: Expression, components: Sequence[Mapping[StageLeaf, Expression]], of: StageLeaf, to: StageLeaf
+        self, expression: Expression, components: Sequence[Mapping[StageScan, Expression]], of: StageScan, to: StageScan
     ) -> Expression | None:
-        """An expression over one leaf that is made of components only, over another leaf."""
+        """An expression over one scan that is made of components only, over another scan."""
         for component in components:
             if expression.semanticEquals(component[of]):
                 return component[to]
@@ -263,10 +263,10 @@ def stage_schema(columns: Sequence[Attribute]) -> pa.Schema:
 
 
 @dataclass(frozen=True, slots=True)
-class PartnerRows:
+class IntervalJoinRows:
     """Sides of a join. A row of the first has partners up to `waits_us[0]` later than itself, one of the second up to `waits_us[1]`."""
 
-    sides: tuple[tuple[StageLeaf, ...], tuple[StageLeaf, ...]]
+    sides: tuple[tuple[StageScan, ...], tuple[StageScan, ...]]
     waits_us: tuple[int, int]
 
 
@@ -274,7 +274,7 @@ class PartnerRows:
 class SessionRows:
     """Rows that are cut into sessions, which end `gap_us` after their last row at most."""
 
-    leaves: tuple[StageLeaf, ...]
+    scans: tuple[StageScan, ...]
     gap_us: int
 
 
@@ -282,19 +282,19 @@ class SessionRows:
 class VersionRows:
     """Rows that look up versions: of each key the last one before them. Versions that do not pass `conditions` are never found."""
 
-    rows: tuple[StageLeaf, ...]
-    versions: StageLeaf
+    rows: tuple[StageScan, ...]
+    versions: StageScan
     keys: tuple[Expression, ...]
     conditions: tuple[Expression, ...]
 
 
-Core = PartnerRows | SessionRows | VersionRows
+TimeBoundedPart = IntervalJoinRows | SessionRows | VersionRows
 
 
-def note_finals(finals: Mapping[StageLeaf, Expression], leaves: tuple[StageLeaf, ...]) -> bool:
-    """Whether all leaves have a final instant; then each of them that nothing waits for knows it."""
-    if any(leaf not in finals or len(leaf.closes) > 1 for leaf in leaves):
+def note_finals(finals: Mapping[StageScan, Expression], scans: tuple[StageScan, ...]) -> bool:
+    """Whether all scans have a final instant; then each of them that nothing waits for knows it."""
+    if any(scan not in finals or len(scan.closes) > 1 for scan in scans):
         return False
-    for leaf in leaves:
-        leaf.final = finals[leaf]
+    for scan in scans:
+        scan.final = finals[scan]
     return True

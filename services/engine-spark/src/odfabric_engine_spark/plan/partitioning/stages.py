@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from odfabric_engine_spark.plan.partitioning.partition_keys import Island, StageLeaf
+from odfabric_engine_spark.plan.partitioning.partition_keys import StageScan, Subplan
 from odfabric_engine_spark.spark.catalyst.plan_nodes import Attribute, Expression, Plan, items
 
 if TYPE_CHECKING:
-    from odfabric_engine_spark.plan.partitioning.partition_keys import Core
+    from odfabric_engine_spark.plan.partitioning.partition_keys import TimeBoundedPart
 
 _UNNAMED = "__auto_generated_subquery_name."
 """What Spark calls a subquery in FROM that has no name."""
@@ -17,10 +17,10 @@ _UNNAMED = "__auto_generated_subquery_name."
 
 @dataclass(slots=True)
 class LinearStage:
-    """Rows map to rows: no state. Leaves of a stage's plan are marked relations, in the order of `leaves`."""
+    """Rows map to rows: no state. Scans of a stage's plan are marked relations, in the order of `scans`."""
 
     plan: Plan
-    leaves: list[StageLeaf]
+    scans: list[StageScan]
     output: tuple[Attribute, ...]
 
 
@@ -28,14 +28,14 @@ class LinearStage:
 class RowsStage:
     """Rows by key: the query is run over the rows of the keys that a transaction touches, before and after it.
 
-    `cores` are parts that end by times of single rows, known under a finite lateness.
+    `bounded_parts` are parts that end by times of single rows, known under a finite lateness.
     """
 
     plan: Plan
-    leaves: list[StageLeaf]
+    scans: list[StageScan]
     output: tuple[Attribute, ...]
-    islands: list[Island]
-    cores: list[Core]
+    subplans: list[Subplan]
+    bounded_parts: list[TimeBoundedPart]
 
 
 @dataclass(slots=True)
@@ -47,7 +47,7 @@ class GroupStage:
     """
 
     below: Plan
-    leaves: list[StageLeaf]
+    scans: list[StageScan]
     aggregate: Plan
     above: Plan
     output: tuple[Attribute, ...]
@@ -58,14 +58,14 @@ class GroupStage:
 Stage = LinearStage | RowsStage | GroupStage
 
 
-def keys_of(part: Stage | Island) -> list[Expression]:
-    """One expression for each part of the keys of a stage, or of an island of one."""
+def keys_of(part: Stage | Subplan) -> list[Expression]:
+    """One expression for each part of the keys of a stage, or of a subplan of one."""
     if isinstance(part, GroupStage):
         return items(part.aggregate.groupingExpressions())
-    islands = [part] if isinstance(part, Island) else part.islands if isinstance(part, RowsStage) else []
-    return [next(iter(each.values())) for island in islands for each in island.components or ()]
+    subplans = [part] if isinstance(part, Subplan) else part.subplans if isinstance(part, RowsStage) else []
+    return [next(iter(each.values())) for subplan in subplans for each in subplan.components or ()]
 
 
-def shown_keys(part: Stage | Island) -> tuple[str, ...]:
+def shown_keys(part: Stage | Subplan) -> tuple[str, ...]:
     """The same as texts, for people."""
     return tuple(str(expression.sql()).replace(_UNNAMED, "") for expression in keys_of(part))

@@ -1,4 +1,4 @@
-"""Types of columns that cannot leave a stage, nor be kept by one.
+"""Column types that cannot pass between stages or be stored.
 
 Owns which types these are, and what to write instead. Invariant: every column that passes between stages, or whose rows a stage
 keeps by key, has a form in Arrow and canonical bytes. Not here: the types of results (`sql.output_column_rules`), of keys
@@ -13,7 +13,7 @@ from pyspark.sql import types as spark_types
 from pyspark.sql.types import _parse_datatype_json_string
 
 from odfabric.errors import InvalidQuery
-from odfabric_engine_spark.plan.partitioning.partition_keys import StageLeaf
+from odfabric_engine_spark.plan.partitioning.partition_keys import StageScan
 from odfabric_engine_spark.plan.partitioning.stages import GroupStage, RowsStage, Stage
 from odfabric_engine_spark.spark.catalyst.plan_nodes import (
     Attribute,
@@ -53,7 +53,7 @@ _OF_INPUT = (
 
 def check_kept_types(stages: Sequence[Stage]) -> None:
     """Raises Refused with all columns that the stages of a query cannot hand on."""
-    found = [problem for stage in stages for leaf in stage.leaves for problem in _problems(stage, leaf)]
+    found = [problem for stage in stages for scan in stage.scans for problem in _problems(stage, scan)]
     if found:
         raise Refused(in_order(found))
 
@@ -67,16 +67,16 @@ def can_be_kept(columns: Sequence[Attribute]) -> bool:
     )
 
 
-def _problems(stage: Stage, leaf: StageLeaf) -> Iterator[InvalidQuery]:
-    compared = isinstance(stage, RowsStage) or leaf.kind == "stage"
+def _problems(stage: Stage, scan: StageScan) -> Iterator[InvalidQuery]:
+    compared = isinstance(stage, RowsStage) or scan.kind == "stage"
     refused = {**_WITHOUT_FORM, **_WITHOUT_BYTES} if compared else _WITHOUT_FORM
-    for column in leaf.columns:
+    for column in scan.columns:
         kept = _parse_datatype_json_string(column.dataType().json())
         doubled = doubled_member(kept) is not None
         wrong = kept if doubled else next((part for part in _parts(kept) if type(part) in refused), None)
         if wrong is not None:
-            way = MEMBERS_APART if doubled else _OF_INPUT if leaf.kind == "input" else refused[type(wrong)]
-            stated = _stated(leaf.plan, column)
+            way = MEMBERS_APART if doubled else _OF_INPUT if scan.kind == "input" else refused[type(wrong)]
+            stated = _stated(scan.plan, column)
             text = f"the column {_name(column, stated)} is needed by a later part of the query"
             yield refusal(
                 "kept-type",

@@ -1,4 +1,4 @@
-"""Subqueries that aggregate what lies in a range: for which values of the row outside of them they are computed.
+"""Correlated aggregates over ranges: for which outer values they are computed.
 
 Owns what Spark's own rules take for these values. Of `b.k = a.k AND b.x < a.v` they take the values of v alone and look at each row
 of b for each of them, whatever its k. Here the values are the pairs of k and v, so rows meet within a key. Invariant: the subquery

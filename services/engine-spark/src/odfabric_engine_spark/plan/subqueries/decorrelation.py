@@ -1,8 +1,8 @@
-"""Subqueries in expressions as joins.
+"""Decorrelation: subqueries in expressions as joins.
 
 Owns taking them apart, one node at a time from the inside out: correlated ones by Spark's own rules, single values by a join
 with a plan that has one row, LATERAL by a join with all that its rows have beside them. Invariant: no node that leaves here
-holds a plan in an expression. Not here: what nulls mean to IN (`null_aware_anti_join`), LATERAL of the row itself and look-ups (`lateral_temporal_join`).
+holds a plan in an expression. Not here: what nulls mean to IN (`null_aware_anti_join`), LATERAL of the row itself and temporal joins (`lateral_temporal_join`).
 Source: ruling on the traps of incremental queries.
 """
 
@@ -15,7 +15,7 @@ from odfabric.errors import InvalidQuery
 from odfabric_engine_spark.plan.join_keys import MATCHED, join_kind
 from odfabric_engine_spark.plan.order_independence.window_functions import window
 from odfabric_engine_spark.plan.subqueries.correlation_domains import with_equalities_hidden, with_equalities_shown
-from odfabric_engine_spark.plan.subqueries.null_aware_anti_join import Memberships, is_not_in
+from odfabric_engine_spark.plan.subqueries.null_aware_anti_join import NullAwareJoins, is_not_in
 from odfabric_engine_spark.plan.subqueries.scalar_subqueries import with_single_values
 from odfabric_engine_spark.spark.catalyst.plan_nodes import (
     Catalyst,
@@ -63,10 +63,10 @@ class Subqueries:
         if simple_name(node) == "Join" and join_kind(node) in MATCHED:
             return self.joined(self._as_filter(node))
         node = self._over_columns(node)
-        node = Memberships(self._catalyst, with_single_values(self._catalyst, node)).settled()
+        node = NullAwareJoins(self._catalyst, with_single_values(self._catalyst, node)).settled()
         if simple_name(node) == "Aggregate":
             return self._around_aggregate(node)
-        node = Memberships(self._catalyst, node).with_nulls()
+        node = NullAwareJoins(self._catalyst, node).with_nulls()
         alone = self._without_single_values(node)
         left = subqueries_of(self._catalyst, alone)
         plan = self._without_correlated(alone, left[0]) if left else alone
@@ -123,7 +123,7 @@ class Subqueries:
     def _without_correlated(self, node: Plan, at: Expression) -> Plan:
         try:
             plan = self._apply("PullupCorrelatedPredicates", with_equalities_hidden(self._catalyst, node))
-            plan = map_expressions(self._catalyst, plan, Memberships(self._catalyst, plan).as_exists)
+            plan = map_expressions(self._catalyst, plan, NullAwareJoins(self._catalyst, plan).as_exists)
             plan = map_expressions(self._catalyst, plan, lambda part: self._as_correlated(part, children(node)[0]))
             plan = self._apply("RewriteCorrelatedScalarSubquery", plan)
             plan = self._apply("RewritePredicateSubquery", plan)

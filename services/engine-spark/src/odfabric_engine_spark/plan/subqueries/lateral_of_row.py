@@ -1,4 +1,4 @@
-"""LATERAL that reads no relation: expressions and explodes of the row itself.
+"""LATERAL over the row itself: expressions and explodes.
 
 Owns writing them as Project and Generate over the row. Invariant: a row gives the rows that it gave, none added or lost. Not
 here: LATERAL that reads a relation (`temporal_join`).

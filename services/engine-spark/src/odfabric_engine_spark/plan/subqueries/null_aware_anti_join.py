@@ -1,4 +1,4 @@
-"""IN and NOT IN where values may be null.
+"""IN and NOT IN over nullable values as null-aware semi and anti joins.
 
 Owns what a null means: `x NOT IN (..)` holds if there are no rows, or if x is none of their values and no null is among all of
 these. Invariant: what leaves here asks twice at most, whether something is surely a member and whether it surely is none, each true
@@ -38,7 +38,7 @@ _NULLS = "case when count(if(x is null, 1, null)) > 0 then 2 when count(1) > 0 t
 _PASSES = "nulls < if(x is null, 1, 2)"
 
 
-class Memberships:
+class NullAwareJoins:
     """Rewrites IN and NOT IN in the expressions of one node whose inner plans are plain."""
 
     def __init__(self, catalyst: Catalyst, node: Plan) -> None:
@@ -87,7 +87,7 @@ class Memberships:
         """An expression, or its opposite, of which only the truth matters."""
         make = self._catalyst.expressions
         name = simple_name(expression)
-        if not _holds_membership(expression):
+        if not _holds_in_predicate(expression):
             return make.Not(expression) if negative else expression
         if name == "Not":
             return self._asked(expression.child(), negative=not negative)
@@ -115,7 +115,7 @@ class Memberships:
 
     def _value(self, expression: Expression) -> Expression:
         """An expression whose null is a value of its own."""
-        if not _holds_membership(expression):
+        if not _holds_in_predicate(expression):
             return expression
         if simple_name(expression) == "InSubquery" and not self._is_two_valued(expression):
             raise Refused([_unclear(expression, "here a null is not the same as false")])
@@ -145,7 +145,7 @@ class Memberships:
         passes = self._passes(expression)
         if passes is not None:
             return self._catalyst.expressions.And(expression, passes)
-        if not _holds_membership(expression):
+        if not _holds_in_predicate(expression):
             return expression
         return self._over(expression, [self._with_nulls(child) for child in children(expression)])
 
@@ -153,9 +153,9 @@ class Memberships:
         """What NOT IN asks of all rows of an uncorrelated subquery, None where it asks for none."""
         if not is_not_in(part):
             return None
-        membership = part.child()
-        values, query = items(membership.values()), membership.query()
-        if len(values) > 1 or not query.outerAttrs().isEmpty() or self._is_two_valued(membership):
+        in_predicate = part.child()
+        values, query = items(in_predicate.values()), in_predicate.query()
+        if len(values) > 1 or not query.outerAttrs().isEmpty() or self._is_two_valued(in_predicate):
             return None
         (value,), column = values, output_of(query.plan())[0]
         nulls = self._catalyst.named(from_template(self._catalyst, _NULLS, {"x": column}), "nulls")
@@ -168,8 +168,8 @@ class Memberships:
         single = self._catalyst.expressions.ScalarSubquery(one_row, nothing, ids.newExprId(), nothing, none, none, none)
         return from_template(self._catalyst, _PASSES, {"nulls": single, "x": value})
 
-    def _is_two_valued(self, membership: Expression) -> bool:
-        values, query = items(membership.values()), membership.query()
+    def _is_two_valued(self, in_predicate: Expression) -> bool:
+        values, query = items(in_predicate.values()), in_predicate.query()
         inside = _inside(query)
         return all(
             self._is_present(value) and _never_null(self._catalyst, column, inside)
@@ -185,11 +185,11 @@ class Memberships:
         return [each for child in children(self._node) for each in items(child.constraints().toSeq())]
 
 
-def _unclear(membership: Expression, why: str) -> InvalidQuery:
+def _unclear(in_predicate: Expression, why: str) -> InvalidQuery:
     return refusal(
         "not-in",
-        f"{text_of(membership)} is null where nulls leave it open, and {why}",
-        at=membership,
+        f"{text_of(in_predicate)} is null where nulls leave it open, and {why}",
+        at=in_predicate,
         hint="ask for it in WHERE or CASE WHEN .. THEN true ELSE false END, or keep nulls out: where .. is not null",
     )
 
@@ -199,7 +199,7 @@ def is_not_in(part: Expression) -> bool:
     return simple_name(part) == "Not" and simple_name(part.child()) == "InSubquery"
 
 
-def _holds_membership(expression: Expression) -> bool:
+def _holds_in_predicate(expression: Expression) -> bool:
     return any(simple_name(part) == "InSubquery" for part in walk_expression(expression))
 
 

@@ -1,4 +1,4 @@
-"""Subqueries that stand for one value, and what a second row of theirs is.
+"""Scalar subqueries: one value, and an error for a second row.
 
 Owns the form of a value whose subquery may find several rows: an aggregate of its rows, and an error where the value is read, if
 they are several. Invariant: what leaves here has one row at most by construction, and none but a row that reads the value can

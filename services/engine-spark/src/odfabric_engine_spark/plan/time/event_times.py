@@ -1,4 +1,4 @@
-"""Which columns of a plan are event times, and which windows are windows over them.
+"""Which columns of a plan are event times, and which windows are over them.
 
 Owns the way of an event time through a query. Invariant: a column is an event time only if each of its values is the event
 time of some row of an input, or a bound of a window over one, so that a watermark says which of them can still come. Not
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from odfabric_engine_spark.plan.input_tables import InputTable, leaf_alias
+from odfabric_engine_spark.plan.input_tables import InputTable, scan_alias
 from odfabric_engine_spark.plan.time.tumbling_and_hopping_windows import is_session_window, is_window_column
 from odfabric_engine_spark.spark.catalyst.plan_nodes import (
     Expression,
@@ -71,7 +71,7 @@ class EventTimes:
         return time is not None and self.is_event_time(time, plan)
 
     def _column(self, column: Expression, plan: Plan) -> bool:
-        alias = leaf_alias(plan)
+        alias = scan_alias(plan)
         if alias is not None:
             return any(
                 expr_id(each) == expr_id(column) and str(each.name()) == self.tables[alias].vocabulary.event_time

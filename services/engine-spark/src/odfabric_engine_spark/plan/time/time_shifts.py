@@ -1,4 +1,4 @@
-"""Expressions that are a time, so and so much later.
+"""Expressions that shift a time by a fixed interval.
 
 Owns which forms they have and how much it is. Invariant: it is as much for every time, so it is read from the form of an expression, never from
 some values: CASE, LEAST, or a time zone with a summer may shift all times alike but those that nobody looked at, and a year is not always

@@ -1,4 +1,4 @@
-"""Timed filters: the places of a plan that wait for the watermark.
+"""Timed filters: recognised, and evaluated at a watermark.
 
 Owns recognising them and putting an instant in the place of the watermark. Invariant: while there is no watermark nothing
 passes that waits for it. Not here: where they stand (`plan`). Source: semantics of transforms, section 4.

@@ -1,4 +1,4 @@
-"""The window of a timed query: which group it is, when it closes.
+"""Tumbling and hopping windows over event time: bounds and close.
 
 Owns the recognition of `window(event_time, ..)` among grouping columns and its bounds at an instant. A window over another
 column is an ordinary key, for no watermark says anything of it. Source: semantics of transforms, section 4.
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from odfabric.model.instant import SECONDS_PER_DAY
-from odfabric_engine_spark.plan.column_lineage import leaves_of, trace
+from odfabric_engine_spark.plan.column_lineage import scans_of, trace
 from odfabric_engine_spark.spark.catalyst.plan_nodes import (
     Attribute,
     Catalyst,
@@ -144,6 +144,6 @@ def _is_event_time_everywhere(
     catalyst: Catalyst, column: Attribute, plan: Plan, event_times: Mapping[str, str]
 ) -> bool:
     return all(
-        found is not None and is_attribute(found) and leaf.columns.get(expr_id(found)) == event_times[leaf.alias]
-        for found, leaf in zip(trace(catalyst, column, plan), leaves_of(plan), strict=True)
+        found is not None and is_attribute(found) and scan.columns.get(expr_id(found)) == event_times[scan.alias]
+        for found, scan in zip(trace(catalyst, column, plan), scans_of(plan), strict=True)
     )

@@ -1,4 +1,4 @@
-"""What waits for the watermark, as nodes of the plan.
+"""Insert filters that wait for the watermark.
 
 Owns the condition `e <= watermark`, perhaps behind `.. OR`: where it stands and the column that stands for the watermark. Invariant: below such a
 condition the plan is over all rows, above it over those that no row in time can change any more. Not here: what an event time

@@ -1,4 +1,4 @@
-"""The part of the file system that the engine sees: an explicit list, from which everything else is missing.
+"""The file system that the engine sees: a list of paths, and nothing else.
 
 Owns the list: interpreter, our code, Java, Spark, the system's libraries, to read; the exchange folder and a private folder, to write.
 Invariant: nothing on it holds a secret, and the workspace around the exchange folder is hidden even where it lies below something

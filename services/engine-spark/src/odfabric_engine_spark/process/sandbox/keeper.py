@@ -1,4 +1,4 @@
-"""The process that keeps an engine in its sandbox: it stands outside, and everybody knows it as the engine.
+"""The keeper: the process outside a sandbox, known to others as the engine.
 
 Owns which walls are asked for, and the start and the end of what is behind them. Invariant: with it everything ends that it started;
 it runs nothing that a user sent. Not here: putting the walls up (`enter`), the engine itself (`sandboxed_server`).

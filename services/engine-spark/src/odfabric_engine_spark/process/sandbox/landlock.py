@@ -1,4 +1,4 @@
-"""Landlock: the files that a process may touch, named by path, without any privilege.
+"""Landlock: the paths that a process may touch, without any privilege.
 
 Owns the ruleset. Invariant: what no rule names cannot be opened, made or removed; nobody may make links, devices or pipes, which
 the coordinator could stumble over. Opening by TCP port is not restricted: the ports between Python and JVM are chosen by chance,

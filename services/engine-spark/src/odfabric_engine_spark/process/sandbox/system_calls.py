@@ -1,4 +1,4 @@
-"""A filter of system calls (seccomp): those that no query needs and that attacks on the kernel begin with.
+"""Seccomp filter: system calls that no query needs are refused.
 
 Owns the list. Invariant: whatever the processor, a refused call fails with EPERM and never ends the process. It refuses what leads
 out (tracing, namespaces, mounts, modules, keys), sockets that are neither local nor IP, and links, pipes and devices, over which the

@@ -1,4 +1,4 @@
-"""Blocks of an input, found again from what the contract `engine.Engine` tells of them: slices, and pairs of times.
+"""Blocks of an input from what `engine.Engine` says: slices and pairs of times.
 
 Owns the mapping of pairs (system time of a block, its watermark) to the steps in which a transaction is read. Invariant: where
 blocks cannot be told apart, because their system times are equal, rows come before watermarks, so that none is late by

@@ -1,4 +1,4 @@
-"""Operations of the contract `engine.Engine`, which coordinators of the reference use, by way of our own.
+"""ExecuteTransform of `engine.Engine`, by way of our own operation.
 
 Owns what the contract leaves for the engine to find out: schemas, where an input goes on, which rows came with which block.
 Invariant: a transaction asked for in either contract has the same rows. Checkpoints are one full file each way; one that

@@ -1,4 +1,4 @@
-"""The exchange folder as the engine sees it: contract paths become files below its root, and nothing else does.
+"""The exchange folder: paths of requests become files below its root.
 
 Owns the one translation from a path of a request to a file. Invariant: no path leaves the root, neither by its spelling nor
 through a symbolic link. Not here: who creates and removes the folders of a call (the coordinator).

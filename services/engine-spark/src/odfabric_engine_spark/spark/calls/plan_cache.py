@@ -1,4 +1,4 @@
-"""Plans that are kept between calls: a query is judged once, not once per transaction.
+"""Plans kept between calls, so that a query is compiled once.
 
 Owns the bound and the order in which plans are given up. Invariant: a plan is kept under everything that it was made from, so what
 comes from here is what would be made anew. Not here: what plans are (`compile.compile_query`).

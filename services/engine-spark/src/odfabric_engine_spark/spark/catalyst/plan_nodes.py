@@ -1,4 +1,4 @@
-"""Catalyst, Spark's query planner, as far as we touch it: parsing, reading and building of plans.
+"""Catalyst, Spark's query planner: parse, read and build plans.
 
 Owns every use of Spark's internal classes but execution. Trees are walked with their own `children` and `expressions`, the
 same that Spark's analyser uses, so nothing that it could resolve stays unseen. Invariant: no function here runs a job.
@@ -86,7 +86,7 @@ class Catalyst:
         return self.data_frame(self.local_relation(attributes))
 
     def local_relation(self, attributes: Any, rows: Any = None) -> Plan:
-        """A leaf for a Scala Seq of attributes; `rows` is a Scala Seq of rows of Spark, by default without any."""
+        """A scan for a Scala Seq of attributes; `rows` is a Scala Seq of rows of Spark, by default without any."""
         none = self.companion("scala.None")
         return self.logical.LocalRelation(attributes, self.seq([]) if rows is None else rows, False, none)
 
@@ -116,7 +116,7 @@ class Catalyst:
         return self.expressions.Alias(value, name, own_id, nothing, none, nothing)
 
     def as_columns(self, values: Sequence[Expression], columns: Sequence[Attribute]) -> Any:
-        """A Scala Seq of values of rows under the names, ids and types of a leaf's columns.
+        """A Scala Seq of values of rows under the names, ids and types of a scan's columns.
 
         Rows that come by Arrow have all types but two that they left with: intervals of days are such of days to seconds, which have
         the same values, but other texts, and times without zone have that of the session, UTC.

@@ -1,4 +1,4 @@
-"""Failures of tasks of Spark: how a task tells of one, and how it becomes the failure of the call.
+"""Failures of Spark tasks, and how they become the failure of the call.
 
 Owns the way of an error from the process of a task to the engine's. Invariant: a user's error is the same wherever it was found; what
 fails on a task's machine names no path of it. Not here: errors of Spark itself (`failures`).

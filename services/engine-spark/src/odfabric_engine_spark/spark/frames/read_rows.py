@@ -1,4 +1,4 @@
-"""Rows that have been read: a Spark frame, what its columns mean, and where each row stands in the user's files.
+"""Rows that were read: frame, columns, and the place of each row in its file.
 
 Owns the value that readers give to preprocessing and merging. Invariant: beside its visible columns a frame has the hidden
 column `ROW`, the position of the row over all files, so that order and place survive whatever Spark does with partitions.

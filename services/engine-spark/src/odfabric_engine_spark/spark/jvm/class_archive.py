@@ -1,4 +1,4 @@
-"""The archive of Spark's classes in mapped form: it takes most of the time off every start but the first.
+"""The class-data archive of Spark, which shortens every start but the first.
 
 Owns the archive's name, place and making. Invariant: a start never waits for it; an archive appears whole or not at all, and
 is used only with the runtime and the jars that it was made from (the JVM checks that again by itself). Measured on 2 cores,

@@ -1,4 +1,4 @@
-"""The folder that only one engine has: its plan, the place of its root, its temporary files.
+"""The private folder of one engine: plan, root and temporary files.
 
 Owns its life. Invariant: it is removed with the engine, or by the next one when the engine was killed; a living engine's is never
 touched, because its keeper holds the lock in it, or the engine itself where it has no keeper.

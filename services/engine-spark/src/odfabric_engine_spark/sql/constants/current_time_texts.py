@@ -1,4 +1,4 @@
-"""Constants that name the time of the run: 'now', 'today' and their like, or a time of day without a day, cast to a time.
+"""Constants that name the time of the run: 'now', 'today', a time without a day.
 
 Owns finding them. Spark puts the clock in their place wherever the text is a constant once its optimizer begins, which also is so of
 a constant that comes from a subquery when conditions have been moved down (`plan.predicate_pushdown`). So plans are looked at as

@@ -1,4 +1,4 @@
-"""Constants that fail: `1 / 0`, a text that is no number compared with one, a pattern that is none.
+"""Constants that fail for every row, such as `1 / 0`.
 
 Owns finding those which every row of the result meets, so that a query is refused when it is declared and not when its first row comes. Invariant:
 only what is always computed counts: columns of the result and of what they are made of, keys of groups, and conditions on rows, down to

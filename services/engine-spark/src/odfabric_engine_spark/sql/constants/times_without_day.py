@@ -1,4 +1,4 @@
-"""Texts that name a time of day but no day, where they become timestamps: Spark takes the day on which the query runs.
+"""Texts with a time but no day, which Spark would give the day of the run.
 
 Owns the guard around each cast of a text to TIMESTAMP. Invariant: the result of a plan with guards does not depend on the day. A text
 without a day is no timestamp there: a cast fails as for any text that is none, `try_cast` gives null. Functions that ask only for the

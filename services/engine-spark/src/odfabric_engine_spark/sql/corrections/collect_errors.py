@@ -1,4 +1,4 @@
-"""All that is wrong with a transform, and what it is when that is mended.
+"""Collect all errors of a transform and suggest a corrected query.
 
 Spark tells one name after the other, and nothing about columns before the form of a query is right. So what is known to be meant is written,
 and the transform judged again. Invariant: a statement is offered only if it passes the judgement that decides what runs, and every change to
@@ -16,11 +16,11 @@ from pyspark.errors import PySparkException
 
 from odfabric.errors import InvalidQuery, OdfError
 from odfabric.model.engine import QueryProblem
-from odfabric_engine_spark.sql.corrections.suggested_corrections import UNKNOWN_COLUMN, MendedText
+from odfabric_engine_spark.sql.corrections.suggested_corrections import UNKNOWN_COLUMN, CorrectedText
 from odfabric_engine_spark.sql.refusal import Refused
 
-MENDINGS_MAX = 40
-"""How often a transform is mended and judged again: each name that is told takes one."""
+CORRECTIONS_MAX = 40
+"""How often a transform is corrected and judged again: each name that is told takes one."""
 
 READ_MAX = 4_000_000
 """Characters of statements that are looked through for names, all of them once for each name: some seconds."""
@@ -31,25 +31,27 @@ Judge = Callable[[Sequence[str]], object]
 
 def all_problems(queries: Sequence[str], refused: Refused, judge: Judge) -> tuple[QueryProblem, ...]:
     """What is wrong with statements, in their order; those that are accepted with what is meant are suggested."""
-    texts = [MendedText(query) for query in queries]
+    texts = [CorrectedText(query) for query in queries]
     told: dict[QueryProblem, None] = {}
-    mended: set[tuple[int, int | None, int | None]] = set()
+    corrected: set[tuple[int, int | None, int | None]] = set()
     unknown: set[str] = set()
     left = READ_MAX
-    for _ in range(MENDINGS_MAX):
+    for _ in range(CORRECTIONS_MAX):
         found = refused.in_steps([one.text for one in texts])
         for step, problem in found:
             each = _placed(step, problem, texts[step])
             place = (step, each.line, each.column)
-            is_known = place in mended or (each.rule == UNKNOWN_COLUMN and each.message in unknown)
+            is_known = place in corrected or (each.rule == UNKNOWN_COLUMN and each.message in unknown)
             if not is_known and (each.rule == UNKNOWN_COLUMN or not any(one.has_gaps for one in texts)):
                 told[each] = None  # else it is still the name that is told already, or what comes of it
             if problem.instead is not None:
-                mended.add(place)
+                corrected.add(place)
             elif each.rule == UNKNOWN_COLUMN:
                 unknown.add(each.message)
         left -= len(found) * sum(len(one.text) for one in texts)
-        if left < 0 or not _mend(texts, [(step, was) for (step, _), was in zip(found, refused.problems, strict=True)]):
+        if left < 0 or not _correct(
+            texts, [(step, was) for (step, _), was in zip(found, refused.problems, strict=True)]
+        ):
             break
         try:
             judge([one.text for one in texts])
@@ -62,21 +64,21 @@ def all_problems(queries: Sequence[str], refused: Refused, judge: Judge) -> tupl
     return _in_order(told)
 
 
-def _mend(texts: Sequence[MendedText], problems: Sequence[tuple[int, InvalidQuery]]) -> bool:
-    """Mends names, or where there are none the order of whole results, or leaves out what nobody knows; whether anything was changed."""
+def _correct(texts: Sequence[CorrectedText], problems: Sequence[tuple[int, InvalidQuery]]) -> bool:
+    """Corrects names, or where there are none the order of whole results, or leaves out what nobody knows; whether anything was changed."""
     # From behind, so that places before stay what they are.
     ordered = sorted(problems, key=lambda one: (one[1].place.line or 0, one[1].place.column or 0), reverse=True)
-    names = [texts[step].mend_name(problem) for step, problem in ordered]
+    names = [texts[step].correct_name(problem) for step, problem in ordered]
     if any(names):
         return True
-    orders = [texts[step].mend_order(problem) for step, problem in ordered]
+    orders = [texts[step].correct_order(problem) for step, problem in ordered]
     if any(orders):
         return True
     gaps = [texts[step].leave_out(problem) for step, problem in ordered]
     return any(gaps)
 
 
-def _placed(step: int, problem: InvalidQuery, text: MendedText) -> QueryProblem:
+def _placed(step: int, problem: InvalidQuery, text: CorrectedText) -> QueryProblem:
     line, column = text.place_written(problem.place.line, problem.place.column)
     rule = problem.place.rule or problem.code
     return QueryProblem(rule=rule, message=problem.message, hint=problem.hint, step=step, line=line, column=column)
@@ -86,7 +88,7 @@ def _in_order(problems: Iterable[QueryProblem]) -> tuple[QueryProblem, ...]:
     return tuple(sorted(problems, key=lambda each: (each.step, each.line or 0, each.column or 0)))
 
 
-def _with_suggestions(problems: Sequence[QueryProblem], texts: Sequence[MendedText]) -> tuple[QueryProblem, ...]:
+def _with_suggestions(problems: Sequence[QueryProblem], texts: Sequence[CorrectedText]) -> tuple[QueryProblem, ...]:
     """The first problem of each statement with the statement as it is accepted."""
     if not all(one.is_same for one in texts):
         return tuple(problems)

@@ -1,4 +1,4 @@
-"""A statement that is changed where it is refused: names that are meant, and an order that its result does not have.
+"""Suggested corrections: a refused statement with names and order corrected.
 
 Owns the changes to the text, and the way back from its places to those of the statement as it was written. Invariant: a change touches the
 words that a refusal names and no others; where these words stand is known, or they stand in one place only. Not here: whether the changed
@@ -28,7 +28,7 @@ _DEPTH = {"(": 1, ")": -1}
 
 
 @dataclass(slots=True)
-class MendedText:
+class CorrectedText:
     """A statement as it was written, and as it is now. `is_same`: both say the same, so that this one may be offered.
 
     `has_gaps`: nothing stands where names are unknown, so it may be refused for that, too.
@@ -60,7 +60,7 @@ class MendedText:
                 offset = begin
         return line_and_column(self.written, min(offset, len(self.written)))
 
-    def mend_name(self, problem: InvalidQuery) -> bool:
+    def correct_name(self, problem: InvalidQuery) -> bool:
         """Writes the name that a refusal knows to be meant; whether it is certain where. Places before it stay."""
         if problem.instead is None:
             return False
@@ -85,7 +85,7 @@ class MendedText:
         self.is_same, self.has_gaps = False, True
         return True
 
-    def mend_order(self, problem: InvalidQuery) -> bool:
+    def correct_order(self, problem: InvalidQuery) -> bool:
         """Takes the order of the whole result away, or into FROM with the first rows that it gives; whether that could be done.
 
         First rows without an order are no certain ones: without them the statement is another one, which only tells what else is wrong.

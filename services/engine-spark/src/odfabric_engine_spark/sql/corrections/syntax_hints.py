@@ -1,4 +1,4 @@
-"""Where Spark's parser stops: what the author probably means, and how Spark SQL says it.
+"""Syntax errors: what the author probably means, in Spark SQL.
 
 Owns the forms that people bring from other engines, and usual slips, known by the words around the place. Invariant: nothing is refused or
 accepted by what is found here, it only makes the hint of a text that the parser has refused. Not here: functions of other engines

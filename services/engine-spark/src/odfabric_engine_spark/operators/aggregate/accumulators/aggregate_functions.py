@@ -1,7 +1,7 @@
-"""Accumulators of a query: the slots that its aggregate functions need, and the results made of them.
+"""Aggregate functions: their stored statistics, and their results.
 
-Owns the choice of slots, shared between functions of one input, and the rounding and overflow of results. Invariant: every
-group has the net number of its rows in slot 0; a group with none, or fewer, has no result. Overflow is judged on the net
+Owns the choice of statistics, shared between functions of one input, and the rounding and overflow of results. Invariant: every
+group has the net number of its rows in statistic 0; a group with none, or fewer, has no result. Overflow is judged on the net
 value, where Spark may fail over an intermediate one. Source: rulings on first aggregates; Spark's result types.
 """
 
@@ -28,19 +28,19 @@ from odfabric_engine_spark.arrays.exact_sums import (
 from odfabric_engine_spark.arrays.weighted_rows import WeightedRows
 from odfabric_engine_spark.operators.aggregate.accumulators.count_and_sum import (
     Counts,
-    CountSlot,
+    CountStatistic,
     FloatSums,
-    FloatSumSlot,
+    FloatSumStatistic,
     Multiset,
-    Slot,
-    SlotValue,
+    Statistic,
+    StatisticValue,
     Sums,
-    SumSlot,
+    SumStatistic,
 )
-from odfabric_engine_spark.operators.aggregate.accumulators.count_distinct import Distinct, DistinctSlot
-from odfabric_engine_spark.operators.aggregate.accumulators.min_and_max import Extremes, ExtremeSlot
-from odfabric_engine_spark.operators.aggregate.accumulators.multisets import multiset_slot
-from odfabric_engine_spark.operators.aggregate.accumulators.percentile import Ranked, RankedSlot
+from odfabric_engine_spark.operators.aggregate.accumulators.count_distinct import Distinct, DistinctStatistic
+from odfabric_engine_spark.operators.aggregate.accumulators.min_and_max import Extremes, ExtremeStatistic
+from odfabric_engine_spark.operators.aggregate.accumulators.multisets import multiset_statistic
+from odfabric_engine_spark.operators.aggregate.accumulators.percentile import PercentileStatistic, Ranked
 from odfabric_engine_spark.plan.aggregates.aggregate_calls import AggregateCall, Function
 
 _DECIMAL = re.compile(r"decimal\((\d+),(-?\d+)\)")
@@ -50,29 +50,29 @@ _LONG_MIN = -(1 << 63)
 
 @dataclass(slots=True)
 class GroupValues:
-    """The slots of a number of groups."""
+    """The statistics of a number of groups."""
 
-    slots: list[SlotValue]
+    statistics: list[StatisticValue]
 
     def __len__(self) -> int:
-        return len(self.slots[0])
+        return len(self.statistics[0])
 
     @property
     def rows(self) -> Longs:
         """Net number of rows of each group."""
-        first = self.slots[0]
+        first = self.statistics[0]
         assert isinstance(first, Counts)
         return first.counts
 
     def add_at(self, groups: Longs, other: GroupValues) -> None:
         """Adds the n-th group of `other` to group `groups[n]`; no group occurs twice."""
-        for own, others in zip(self.slots, other.slots, strict=True):
+        for own, others in zip(self.statistics, other.statistics, strict=True):
             own.add_at(groups, others)
 
     def add_all(self, parts: Sequence[tuple[Longs, GroupValues]]) -> None:
         """As `add_at` for each part."""
-        for at, own in enumerate(self.slots):
-            placed = [(groups, part.slots[at]) for groups, part in parts]
+        for at, own in enumerate(self.statistics):
+            placed = [(groups, part.statistics[at]) for groups, part in parts]
             if isinstance(own, Extremes):
                 own.add_all([(groups, other) for groups, other in placed if isinstance(other, Extremes)])
             elif isinstance(own, Distinct):
@@ -85,61 +85,61 @@ class GroupValues:
 
     def take(self, groups: Longs) -> GroupValues:
         """A copy of some groups."""
-        return GroupValues([slot.take(groups) for slot in self.slots])
+        return GroupValues([statistic.take(groups) for statistic in self.statistics])
 
     def is_zero(self) -> Mask:
         """Which groups are as if they had never had a row."""
-        zero = self.slots[0].is_zero()
-        for slot in self.slots[1:]:
-            zero = zero & slot.is_zero()
+        zero = self.statistics[0].is_zero()
+        for statistic in self.statistics[1:]:
+            zero = zero & statistic.is_zero()
         return zero
 
     def arrays(self) -> list[pa.Array]:
-        """Stored columns of all slots."""
-        return [array for slot in self.slots for array in slot.arrays()]
+        """Stored columns of all statistics."""
+        return [array for statistic in self.statistics for array in statistic.arrays()]
 
 
 @dataclass(frozen=True, slots=True)
 class Accumulators:
-    """The slots of a query, and for each of its calls how its result is made of them."""
+    """The statistics of a query, and for each of its calls how its result is made of them."""
 
-    slots: tuple[Slot, ...]
+    statistics: tuple[Statistic, ...]
     results: tuple[Callable[[GroupValues], pa.Array], ...]
     input_types: tuple[pa.DataType, ...]
 
     @classmethod
     def of(cls, calls: Sequence[AggregateCall], input_types: Sequence[pa.DataType]) -> Accumulators:
         """What the calls need; `input_types` are the Arrow types of their inputs."""
-        made = _SlotMaker(input_types)
+        made = _StatisticMaker(input_types)
         results = tuple(made.result(call) for call in calls)
-        return cls(tuple(made.slots), results, tuple(input_types))
+        return cls(tuple(made.statistics), results, tuple(input_types))
 
     @property
     def fields(self) -> list[pa.Field]:
         """Stored columns."""
-        return [field for slot in self.slots for field in slot.fields]
+        return [field for statistic in self.statistics for field in statistic.fields]
 
     def of_rows(self, rows: WeightedRows) -> GroupValues:
         """What weighted rows alone give."""
-        return GroupValues([slot.of_rows(rows) for slot in self.slots])
+        return GroupValues([statistic.of_rows(rows) for statistic in self.statistics])
 
     def zeros(self, count: int) -> GroupValues:
         """Groups without rows."""
-        return GroupValues([slot.zeros(count) for slot in self.slots])
+        return GroupValues([statistic.zeros(count) for statistic in self.statistics])
 
     @property
-    def values_slots(self) -> dict[int, Multiset]:
-        """The values that are kept beside their groups, by the position of their slot."""
-        found = {at: multiset_slot(slot) for at, slot in enumerate(self.slots)}
-        return {at: slot for at, slot in found.items() if slot is not None}
+    def values_statistics(self) -> dict[int, Multiset]:
+        """The values that are kept beside their groups, by the position of their statistic."""
+        found = {at: multiset_statistic(statistic) for at, statistic in enumerate(self.statistics)}
+        return {at: statistic for at, statistic in found.items() if statistic is not None}
 
     def load(self, arrays: Sequence[pa.Array], count: int) -> GroupValues:
         """From stored columns of `count` groups."""
-        found: list[SlotValue] = []
+        found: list[StatisticValue] = []
         position = 0
-        for slot in self.slots:
-            width = len(slot.fields)
-            found.append(slot.load(arrays[position : position + width], count))
+        for statistic in self.statistics:
+            width = len(statistic.fields)
+            found.append(statistic.load(arrays[position : position + width], count))
             position += width
         return GroupValues(found)
 
@@ -148,12 +148,12 @@ class Accumulators:
         return [result(groups) for result in self.results]
 
 
-class _SlotMaker:
-    """Makes each slot once."""
+class _StatisticMaker:
+    """Makes each statistic once."""
 
     def __init__(self, input_types: Sequence[pa.DataType]) -> None:
         self._types = input_types
-        self.slots: list[Slot] = [CountSlot("rows", None)]
+        self.statistics: list[Statistic] = [CountStatistic("rows", None)]
         self._known: dict[tuple[str, int], int] = {}
 
     def result(self, call: AggregateCall) -> Callable[[GroupValues], pa.Array]:
@@ -161,11 +161,11 @@ class _SlotMaker:
         match call.function:
             case Function.COUNT:
                 count = 0 if call.input is None else self._count(call.input)
-                # Of rows that are owed there are none, not fewer.
+                # Of unmatched retractions there are none, not fewer.
                 return lambda groups: pa.array(np.maximum(_counts(groups, count), 0))
             case Function.COUNT_DISTINCT:
                 assert call.input is not None
-                at = self._at("distinct", call.input, DistinctSlot.of(call.input, self._types[call.input]))
+                at = self._at("distinct", call.input, DistinctStatistic.of(call.input, self._types[call.input]))
                 return lambda groups: pa.array(_distinct(groups, at))
             case Function.MIN | Function.MAX:
                 assert call.input is not None
@@ -178,62 +178,62 @@ class _SlotMaker:
                 return self._percentiles(call, call.input)
 
     def _percentiles(self, call: AggregateCall, source: int) -> Callable[[GroupValues], pa.Array]:
-        at = self._at("ranked", source, RankedSlot.of(source, self._types[source], ()))
-        known = self.slots[at]
-        assert isinstance(known, RankedSlot)
-        self.slots[at] = replace(known, ranks=tuple(dict.fromkeys((*known.ranks, *call.ranks))))
-        return lambda groups: _percentiles_of(groups.slots[at], call)
+        at = self._at("ranked", source, PercentileStatistic.of(source, self._types[source], ()))
+        known = self.statistics[at]
+        assert isinstance(known, PercentileStatistic)
+        self.statistics[at] = replace(known, ranks=tuple(dict.fromkeys((*known.ranks, *call.ranks))))
+        return lambda groups: _percentiles_of(groups.statistics[at], call)
 
     def _extreme(self, source: int, *, greatest: bool) -> Callable[[GroupValues], pa.Array]:
         kind = self._types[source]
-        slot = ExtremeSlot(Multiset(f"values{source}", source, kind, least=not greatest, greatest=greatest))
-        at = self._at("values", source, slot)
-        known = self.slots[at]
-        assert isinstance(known, ExtremeSlot)
+        statistic = ExtremeStatistic(Multiset(f"values{source}", source, kind, least=not greatest, greatest=greatest))
+        at = self._at("values", source, statistic)
+        known = self.statistics[at]
+        assert isinstance(known, ExtremeStatistic)
         least, most = known.multiset.least or not greatest, known.multiset.greatest or greatest
-        self.slots[at] = ExtremeSlot(replace(known.multiset, least=least, greatest=most))
-        return lambda groups: _extreme_of(groups.slots[at], greatest=greatest)
+        self.statistics[at] = ExtremeStatistic(replace(known.multiset, least=least, greatest=most))
+        return lambda groups: _extreme_of(groups.statistics[at], greatest=greatest)
 
     def _sum(self, call: AggregateCall, source: int) -> Callable[[GroupValues], pa.Array]:
         count = self._count(source)
         data_type = self._types[source]
         if types.is_floating(data_type):
-            at = self._at("float", source, FloatSumSlot(f"float{source}", source))
+            at = self._at("float", source, FloatSumStatistic(f"float{source}", source))
             mean = call.function is Function.AVG
-            return lambda groups: _float_result(groups.slots[at], _counts(groups, count), mean=mean)
+            return lambda groups: _float_result(groups.statistics[at], _counts(groups, count), mean=mean)
         scale = data_type.scale if types.is_decimal(data_type) else 0
-        at = self._at("sum", source, SumSlot(f"sum{source}", source, scale))
-        return lambda groups: _number_result(call, groups.slots[at], _counts(groups, count))
+        at = self._at("sum", source, SumStatistic(f"sum{source}", source, scale))
+        return lambda groups: _number_result(call, groups.statistics[at], _counts(groups, count))
 
     def _count(self, source: int) -> int:
-        return self._at("count", source, CountSlot(f"count{source}", source))
+        return self._at("count", source, CountStatistic(f"count{source}", source))
 
-    def _at(self, kind: str, source: int, slot: Slot) -> int:
+    def _at(self, kind: str, source: int, statistic: Statistic) -> int:
         if (kind, source) not in self._known:
-            self._known[kind, source] = len(self.slots)
-            self.slots.append(slot)
+            self._known[kind, source] = len(self.statistics)
+            self.statistics.append(statistic)
         return self._known[kind, source]
 
 
 def _counts(groups: GroupValues, at: int) -> Longs:
-    slot = groups.slots[at]
-    assert isinstance(slot, Counts)
-    return slot.counts
+    statistic = groups.statistics[at]
+    assert isinstance(statistic, Counts)
+    return statistic.counts
 
 
 def _distinct(groups: GroupValues, at: int) -> Longs:
-    slot = groups.slots[at]
-    assert isinstance(slot, Distinct)
-    return slot.counts()
+    statistic = groups.statistics[at]
+    assert isinstance(statistic, Distinct)
+    return statistic.counts()
 
 
-def _extreme_of(value: SlotValue, *, greatest: bool) -> pa.Array:
+def _extreme_of(value: StatisticValue, *, greatest: bool) -> pa.Array:
     assert isinstance(value, Extremes)
     found, _ = value.values.extreme(greatest=greatest)
     return value.multiset.shown(found)
 
 
-def _percentiles_of(value: SlotValue, call: AggregateCall) -> pa.Array:
+def _percentiles_of(value: StatisticValue, call: AggregateCall) -> pa.Array:
     assert isinstance(value, Ranked)
     found = [value.percentiles(rank) for rank in call.ranks]
     if not call.listed:
@@ -248,7 +248,7 @@ def _percentiles_of(value: SlotValue, call: AggregateCall) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(items), mask=pa.array(~there))
 
 
-def _float_result(value: SlotValue, counts: Longs, *, mean: bool) -> pa.Array:
+def _float_result(value: StatisticValue, counts: Longs, *, mean: bool) -> pa.Array:
     assert isinstance(value, FloatSums)
     divisors = np.maximum(counts, 1) if mean else np.ones_like(counts)
     found = units_to_floats(value.units, divisors)
@@ -258,7 +258,7 @@ def _float_result(value: SlotValue, counts: Longs, *, mean: bool) -> pa.Array:
     return pa.array(found, mask=counts <= 0)
 
 
-def _number_result(call: AggregateCall, value: SlotValue, counts: Longs) -> pa.Array:
+def _number_result(call: AggregateCall, value: StatisticValue, counts: Longs) -> pa.Array:
     assert isinstance(value, Sums)
     valid = counts > 0
     decimal = _DECIMAL.fullmatch(call.result)

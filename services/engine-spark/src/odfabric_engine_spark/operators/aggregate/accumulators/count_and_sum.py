@@ -1,9 +1,9 @@
-"""Slots: the additive statistics that are kept of each group.
+"""Stored statistics of groups: counts, exact sums, value multisets.
 
-Owns four kinds: counts, exact sums of numbers, exact sums of floats, and values with their counts. A slot's value over a set
-of groups can be made from weighted rows, added, stored and loaded. Invariant: a slot is a linear function of the group's net
+Owns four kinds: counts, exact sums of numbers, exact sums of floats, and values with their counts. A statistic's value over a set
+of groups can be made from weighted rows, added, stored and loaded. Invariant: a statistic is a linear function of the group's net
 rows, so its value, and its bytes, depend neither on the order of rows nor on how they were cut. Not here: results made of
-slots (`aggregate_functions`). Source: rulings on ill-formed input, value counts, exact sums.
+statistics (`aggregate_functions`). Source: rulings on ill-formed input, value counts, exact sums.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ from odfabric_engine_spark.arrays.weighted_rows import WeightedRows
 STORED_DIGITS = 76
 
 
-class SlotValue(Protocol):
-    """A slot's value for each of a number of groups."""
+class StatisticValue(Protocol):
+    """A statistic's value for each of a number of groups."""
 
     def __len__(self) -> int:
         """Number of groups."""
 
-    def add_at(self, groups: Longs, other: SlotValue) -> None:
+    def add_at(self, groups: Longs, other: StatisticValue) -> None:
         """Adds the n-th value of `other` to group `groups[n]`; no group occurs twice."""
 
-    def take(self, groups: Longs) -> SlotValue:
+    def take(self, groups: Longs) -> StatisticValue:
         """A copy of the values of some groups."""
 
     def is_zero(self) -> Mask:
@@ -63,20 +63,20 @@ class SlotValue(Protocol):
         """Stored columns."""
 
 
-class Slot(Protocol):
+class Statistic(Protocol):
     """A statistic of one input of the query."""
 
     @property
     def fields(self) -> list[pa.Field]:
-        """Stored columns; their names begin with the slot's name."""
+        """Stored columns; their names begin with the statistic's name."""
 
-    def of_rows(self, rows: WeightedRows) -> SlotValue:
+    def of_rows(self, rows: WeightedRows) -> StatisticValue:
         """The value that rows alone give."""
 
-    def zeros(self, count: int) -> SlotValue:
+    def zeros(self, count: int) -> StatisticValue:
         """The value of groups without rows."""
 
-    def load(self, arrays: Sequence[pa.Array], count: int) -> SlotValue:
+    def load(self, arrays: Sequence[pa.Array], count: int) -> StatisticValue:
         """From stored columns."""
 
 
@@ -89,7 +89,7 @@ class Counts:
     def __len__(self) -> int:
         return len(self.counts)
 
-    def add_at(self, groups: Longs, other: SlotValue) -> None:
+    def add_at(self, groups: Longs, other: StatisticValue) -> None:
         """As SlotValue."""
         assert isinstance(other, Counts)
         self.counts[groups] += other.counts
@@ -108,7 +108,7 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class CountSlot:
+class CountStatistic:
     """Net number of rows, or of rows in which `input` is not null."""
 
     name: str
@@ -116,22 +116,22 @@ class CountSlot:
 
     @property
     def fields(self) -> list[pa.Field]:
-        """As Slot."""
+        """As Statistic."""
         return [pa.field(self.name, pa.int64(), nullable=False)]
 
     def of_rows(self, rows: WeightedRows) -> Counts:
-        """As Slot."""
+        """As Statistic."""
         weights = rows.weights
         if self.input is not None and rows.values[self.input].null_count:
             weights = np.where(_valid(rows.values[self.input]), weights, 0)
         return Counts(_sum_longs(weights, rows.starts))
 
     def zeros(self, count: int) -> Counts:
-        """As Slot."""
+        """As Statistic."""
         return Counts(np.zeros(count, dtype=np.int64))
 
     def load(self, arrays: Sequence[pa.Array], count: int) -> Counts:
-        """As Slot."""
+        """As Statistic."""
         return Counts(_longs(arrays[0]).copy())
 
 
@@ -145,7 +145,7 @@ class Sums:
     def __len__(self) -> int:
         return len(self.units)
 
-    def add_at(self, groups: Longs, other: SlotValue) -> None:
+    def add_at(self, groups: Longs, other: StatisticValue) -> None:
         """As SlotValue."""
         assert isinstance(other, Sums)
         self.units[groups] += other.units
@@ -164,7 +164,7 @@ class Sums:
 
 
 @dataclass(frozen=True, slots=True)
-class SumSlot:
+class SumStatistic:
     """Net sum of integers or decimals."""
 
     name: str
@@ -173,11 +173,11 @@ class SumSlot:
 
     @property
     def fields(self) -> list[pa.Field]:
-        """As Slot."""
+        """As Statistic."""
         return [pa.field(self.name, pa.decimal256(STORED_DIGITS, self.scale), nullable=False)]
 
     def of_rows(self, rows: WeightedRows) -> Sums:
-        """As Slot."""
+        """As Statistic."""
         array = rows.values[self.input]
         if types.is_decimal(array.type):
             return Sums(sum_integers(decimal_units(array) * rows.weights.astype(object), rows.starts), self.scale)
@@ -188,11 +188,11 @@ class SumSlot:
         return Sums(sum_runs(values * rows.weights, rows.starts, largest=largest), self.scale)
 
     def zeros(self, count: int) -> Sums:
-        """As Slot."""
+        """As Statistic."""
         return Sums(object_array([0] * count), self.scale)
 
     def load(self, arrays: Sequence[pa.Array], count: int) -> Sums:
-        """As Slot."""
+        """As Statistic."""
         return Sums(decimal_units(arrays[0]), self.scale)
 
 
@@ -208,7 +208,7 @@ class FloatSums:
     def __len__(self) -> int:
         return len(self.units)
 
-    def add_at(self, groups: Longs, other: SlotValue) -> None:
+    def add_at(self, groups: Longs, other: StatisticValue) -> None:
         """As SlotValue."""
         assert isinstance(other, FloatSums)
         self.units[groups] += other.units
@@ -241,7 +241,7 @@ class FloatSums:
 
 
 @dataclass(frozen=True, slots=True)
-class FloatSumSlot:
+class FloatSumStatistic:
     """Net sum of floats."""
 
     name: str
@@ -249,7 +249,7 @@ class FloatSumSlot:
 
     @property
     def fields(self) -> list[pa.Field]:
-        """As Slot."""
+        """As Statistic."""
         specials = [
             pa.field(f"{self.name}_{kind}", pa.int64(), nullable=False)
             for kind in ("nan", "infinity", "minus_infinity")
@@ -261,7 +261,7 @@ class FloatSumSlot:
         ]
 
     def of_rows(self, rows: WeightedRows) -> FloatSums:
-        """As Slot."""
+        """As Statistic."""
         array = rows.values[self.input].cast(pa.float64())
         values = (pc.fill_null(array, 0.0) if array.null_count else array).to_numpy(zero_copy_only=False)
         finite = np.isfinite(values)
@@ -275,14 +275,14 @@ class FloatSumSlot:
         )
 
     def zeros(self, count: int) -> FloatSums:
-        """As Slot."""
+        """As Statistic."""
         return FloatSums(object_array([0] * count), *self._nothing(count))
 
     def _nothing(self, count: int) -> tuple[Longs, Longs, Longs]:
         return np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(count, np.int64)
 
     def load(self, arrays: Sequence[pa.Array], count: int) -> FloatSums:
-        """As Slot."""
+        """As Statistic."""
         digits, zeros, *specials = arrays
         units = [
             unpack_units(packed, count) for packed, count in zip(digits.to_pylist(), zeros.to_pylist(), strict=True)
@@ -354,11 +354,11 @@ class Values:
         return Values(len(groups), new_groups, self.values.take(pa.array(positions)), self.counts[positions])
 
     def withdrawn(self) -> Longs:
-        """For each group how many values are owed."""
-        owed = np.minimum(self.counts, 0)
-        if not owed.any():
+        """For each group how many values are unmatched."""
+        unmatched = np.minimum(self.counts, 0)
+        if not unmatched.any():
             return np.zeros(self.size, dtype=np.int64)
-        return np.bincount(self.groups, weights=-owed, minlength=self.size).astype(np.int64)
+        return np.bincount(self.groups, weights=-unmatched, minlength=self.size).astype(np.int64)
 
     def extreme(self, *, greatest: bool) -> tuple[pa.Array, Mask]:
         """The least or greatest value that a group holds, and which groups hold any."""

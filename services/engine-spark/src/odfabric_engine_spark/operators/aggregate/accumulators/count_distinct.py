@@ -1,7 +1,7 @@
-"""A slot that counts the different values of groups.
+"""Stored statistic of COUNT(DISTINCT ..).
 
 Owns how many values of a group are there, though only few of them are in hand: those that change, with their counts before. Invariant: the
-number of others does not change with them. As all slots it is a function of the group's net rows. Not here: where the counts of values
+number of others does not change with them. As all statistics it is a function of the group's net rows. Not here: where the counts of values
 are kept (`value_state`).
 """
 
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from odfabric_engine_spark.arrays.array_types import Longs, Mask
 from odfabric_engine_spark.arrays.weighted_rows import WeightedRows
-from odfabric_engine_spark.operators.aggregate.accumulators.count_and_sum import Multiset, SlotValue, Values
+from odfabric_engine_spark.operators.aggregate.accumulators.count_and_sum import Multiset, StatisticValue, Values
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class Distinct:
         self.others = self.others - _there(known)
         self.values = known
 
-    def add_at(self, groups: Longs, other: SlotValue) -> None:
+    def add_at(self, groups: Longs, other: StatisticValue) -> None:
         """As SlotValue."""
         assert isinstance(other, Distinct)
         self.others[groups] += other.others
@@ -63,27 +63,27 @@ class Distinct:
 
 
 @dataclass(frozen=True, slots=True)
-class DistinctSlot:
+class DistinctStatistic:
     """How many different values there are; the values themselves are as those of `multiset`."""
 
     multiset: Multiset
 
     @classmethod
-    def of(cls, source: int, data_type: pa.DataType) -> DistinctSlot:
+    def of(cls, source: int, data_type: pa.DataType) -> DistinctStatistic:
         """Of an input."""
         return cls(Multiset(f"distinct{source}", source, data_type, least=False, greatest=False))
 
     @property
     def fields(self) -> list[pa.Field]:
-        """As Slot."""
+        """As Statistic."""
         return [pa.field(self.multiset.name, pa.int64(), nullable=False)]
 
     def of_rows(self, rows: WeightedRows) -> Distinct:
-        """As Slot."""
+        """As Statistic."""
         return self.in_hand(self.multiset.of_rows(rows))
 
     def zeros(self, count: int) -> Distinct:
-        """As Slot."""
+        """As Statistic."""
         return self.in_hand(self.multiset.zeros(count))
 
     def in_hand(self, values: Values) -> Distinct:
@@ -91,7 +91,7 @@ class DistinctSlot:
         return Distinct(np.zeros(len(values), dtype=np.int64), values)
 
     def load(self, arrays: Sequence[pa.Array], count: int) -> Distinct:
-        """As Slot: no value is in hand."""
+        """As Statistic: no value is in hand."""
         return replace(self.zeros(count), others=arrays[0].to_numpy().astype(np.int64))
 
 

@@ -1,7 +1,7 @@
-"""A slot that tells the least and the greatest values of groups.
+"""Stored statistic of MIN and MAX.
 
 Owns what a group keeps of its values itself: its extremes, so that most changes need none of the others. Invariant: while a group owes no
-value beyond its extremes, only what is withdrawn of these themselves asks for other values; all other changes are told without. As all slots it is a function of the group's net rows. Not here: where all values are kept (`value_state`).
+value beyond its extremes, only what is withdrawn of these themselves asks for other values; all other changes are told without. As all statistics it is a function of the group's net rows. Not here: where all values are kept (`value_state`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from odfabric_engine_spark.arrays.array_types import Longs, Mask
 from odfabric_engine_spark.arrays.weighted_rows import WeightedRows
 from odfabric_engine_spark.operators.aggregate.accumulators.count_and_sum import (
     Multiset,
-    SlotValue,
+    StatisticValue,
     Values,
     merge_values,
 )
@@ -51,7 +51,7 @@ class Extremes:
         return found
 
     def look_at(self, groups: Longs, known: Values) -> None:
-        """Takes the outermost values of some groups in hand, instead of what is in hand of these."""
+        """Takes the extreme values of some groups in hand, instead of what is in hand of these."""
         self.owing[groups] = False
         kept = np.ones(len(self), dtype=bool)
         kept[groups] = False
@@ -65,7 +65,7 @@ class Extremes:
             ),
         )
 
-    def add_at(self, groups: Longs, other: SlotValue) -> None:
+    def add_at(self, groups: Longs, other: StatisticValue) -> None:
         """As SlotValue."""
         assert isinstance(other, Extremes)
         self.owing[groups] |= other.owing
@@ -89,12 +89,12 @@ class Extremes:
     def arrays(self) -> list[pa.Array]:
         """As SlotValue."""
         found, owing = [], self.owing.copy()
-        owed = np.nonzero(self.values.counts < 0)[0]
-        groups, values = self.values.groups[owed], self.values.values.take(pa.array(owed))
+        unmatched = np.nonzero(self.values.counts < 0)[0]
+        groups, values = self.values.groups[unmatched], self.values.values.take(pa.array(unmatched))
         for greatest in self.multiset.ends:
             extremes, _ = self.values.extreme(greatest=greatest)
             found.append(extremes)
-            if len(owed):
+            if len(unmatched):
                 own = extremes.take(pa.array(groups))
                 beyond = pc.greater(values, own) if greatest else pc.less(values, own)
                 owing[groups[pc.fill_null(beyond, True).to_numpy(zero_copy_only=False)]] = True
@@ -102,28 +102,28 @@ class Extremes:
 
 
 @dataclass(frozen=True, slots=True)
-class ExtremeSlot:
+class ExtremeStatistic:
     """The least, the greatest value or both; all values are as those of `multiset`."""
 
     multiset: Multiset
 
     @property
     def fields(self) -> list[pa.Field]:
-        """As Slot."""
+        """As Statistic."""
         name, kind = self.multiset.name, self.multiset.stored_type
         ends = [pa.field(f"{name}_{'greatest' if end else 'least'}", kind) for end in self.multiset.ends]
         return [*ends, pa.field(f"{name}_owing", pa.bool_(), nullable=False)]
 
     def of_rows(self, rows: WeightedRows) -> Extremes:
-        """As Slot."""
+        """As Statistic."""
         return self.in_hand(self.multiset.of_rows(rows))
 
     def zeros(self, count: int) -> Extremes:
-        """As Slot."""
+        """As Statistic."""
         return self.in_hand(self.multiset.zeros(count))
 
     def load(self, arrays: Sequence[pa.Array], count: int) -> Extremes:
-        """As Slot."""
+        """As Statistic."""
         *ends, owing = arrays
         valid = [end.is_valid().to_numpy(zero_copy_only=False) for end in ends]
         groups = np.concatenate([np.nonzero(there)[0] for there in valid])

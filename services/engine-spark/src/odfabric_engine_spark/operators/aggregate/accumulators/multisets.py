@@ -1,21 +1,30 @@
-"""Slots whose values are kept one by one beside their groups.
+"""Statistics whose values are kept one by one beside their groups.
 
-Owns which slots these are. Not here: what groups keep of them (`min_and_max`, `count_distinct`, `percentile`), where the values lie (`value_state`).
+Owns which statistics these are. Not here: what groups keep of them (`min_and_max`, `count_distinct`, `percentile`), where the values lie (`value_state`).
 """
 
 from __future__ import annotations
 
-from odfabric_engine_spark.operators.aggregate.accumulators.count_and_sum import Multiset, Slot, SlotValue, Values
-from odfabric_engine_spark.operators.aggregate.accumulators.count_distinct import Distinct, DistinctSlot
-from odfabric_engine_spark.operators.aggregate.accumulators.min_and_max import Extremes, ExtremeSlot
-from odfabric_engine_spark.operators.aggregate.accumulators.percentile import Ranked, RankedSlot
+from odfabric_engine_spark.operators.aggregate.accumulators.count_and_sum import (
+    Multiset,
+    Statistic,
+    StatisticValue,
+    Values,
+)
+from odfabric_engine_spark.operators.aggregate.accumulators.count_distinct import Distinct, DistinctStatistic
+from odfabric_engine_spark.operators.aggregate.accumulators.min_and_max import Extremes, ExtremeStatistic
+from odfabric_engine_spark.operators.aggregate.accumulators.percentile import PercentileStatistic, Ranked
 
 
-def multiset_slot(slot: Slot) -> Multiset | None:
-    """The values that are kept one by one for a slot, if it has such."""
-    return slot.multiset if isinstance(slot, DistinctSlot | ExtremeSlot | RankedSlot) else None
+def multiset_statistic(statistic: Statistic) -> Multiset | None:
+    """The values that are kept one by one for a statistic, if it has such."""
+    return (
+        statistic.multiset
+        if isinstance(statistic, DistinctStatistic | ExtremeStatistic | PercentileStatistic)
+        else None
+    )
 
 
-def multiset_of(value: SlotValue) -> Values | None:
-    """Those of a slot's value that are in hand."""
+def multiset_of(value: StatisticValue) -> Values | None:
+    """Those of a statistic's value that are in hand."""
     return value.values if isinstance(value, Distinct | Extremes | Ranked) else None

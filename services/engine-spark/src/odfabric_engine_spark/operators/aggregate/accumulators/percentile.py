@@ -1,7 +1,7 @@
-"""A slot that tells values of groups by their places in order.
+"""Stored statistic of percentiles and medians.
 
 Owns what is known of a group's values when few of them are in hand: those around the places that are asked for, and how many lie in the
-gaps between. Invariant: a value that changes is in hand with all that there is of it, or lies in a gap of which no row is owed. As all slots
+gaps between. Invariant: a value that changes is in hand with all that there is of it, or lies in a gap of which no row is unmatched. As all statistics
 it is a function of the group's net rows. Not here: which values are taken in hand (`percentile_values`), percentiles (`percentile_ranks`).
 """
 
@@ -20,7 +20,7 @@ from odfabric_engine_spark.arrays.percentile_ranks import Floats, Rank
 from odfabric_engine_spark.arrays.weighted_rows import WeightedRows
 from odfabric_engine_spark.operators.aggregate.accumulators.count_and_sum import (
     Multiset,
-    SlotValue,
+    StatisticValue,
     Values,
     merge_values,
 )
@@ -104,7 +104,7 @@ class Gaps:
 class Ranked:
     """For each group the values in hand with their net numbers, and the gaps between. `owing`: groups that owe values in a gap."""
 
-    slot: RankedSlot
+    statistic: PercentileStatistic
     values: Values
     gaps: Gaps
     owing: Mask
@@ -125,7 +125,7 @@ class Ranked:
         self.values.add_at(groups, known)
         self.gaps = Gaps.joined([self.gaps.chosen(~np.isin(self.gaps.groups, groups)), gaps.of_groups(groups)])
 
-    def add_at(self, groups: Longs, other: SlotValue) -> None:
+    def add_at(self, groups: Longs, other: StatisticValue) -> None:
         """As SlotValue. Only where nothing is known yet, others may have gaps."""
         assert isinstance(other, Ranked)
         self.owing[groups] |= other.owing
@@ -147,7 +147,7 @@ class Ranked:
 
     def take(self, groups: Longs) -> Ranked:
         """As SlotValue."""
-        return Ranked(self.slot, self.values.take(groups), self.gaps.take(groups), self.owing[groups])
+        return Ranked(self.statistic, self.values.take(groups), self.gaps.take(groups), self.owing[groups])
 
     def is_zero(self) -> Mask:
         """As SlotValue: a group that owes values is kept."""
@@ -185,24 +185,24 @@ class Ranked:
         at = order[np.searchsorted(done, before + places, side="right")]
         if (at >= size).any():
             raise RuntimeError("a value that is asked for is not in hand")
-        return self.slot.as_floats(numbers[at])
+        return self.statistic.as_floats(numbers[at])
 
 
 @dataclass(frozen=True, slots=True)
-class RankedSlot:
+class PercentileStatistic:
     """Values by their places in order, which are those of `ranks`; the values are as those of `multiset`."""
 
     multiset: Multiset
     ranks: tuple[Rank, ...]
 
     @classmethod
-    def of(cls, source: int, data_type: pa.DataType, ranks: tuple[Rank, ...]) -> RankedSlot:
+    def of(cls, source: int, data_type: pa.DataType, ranks: tuple[Rank, ...]) -> PercentileStatistic:
         """Of an input."""
         return cls(Multiset(f"ranked{source}", source, data_type, least=False, greatest=False), ranks)
 
     @property
     def fields(self) -> list[pa.Field]:
-        """As Slot."""
+        """As Statistic."""
         name = self.multiset.name
         return [pa.field(name, pa.int64(), nullable=False), pa.field(f"{name}_owing", pa.bool_(), nullable=False)]
 
@@ -212,11 +212,11 @@ class RankedSlot:
         return found
 
     def of_rows(self, rows: WeightedRows) -> Ranked:
-        """As Slot."""
+        """As Statistic."""
         return self.in_hand(self.multiset.of_rows(rows))
 
     def zeros(self, count: int) -> Ranked:
-        """As Slot."""
+        """As Statistic."""
         return self.in_hand(self.multiset.zeros(count))
 
     def in_hand(self, values: Values) -> Ranked:
@@ -224,7 +224,7 @@ class RankedSlot:
         return Ranked(self, values, Gaps.none(), np.zeros(len(values), dtype=bool))
 
     def load(self, arrays: Sequence[pa.Array], count: int) -> Ranked:
-        """As Slot: no value is in hand."""
+        """As Statistic: no value is in hand."""
         counts: Longs = arrays[0].to_numpy().astype(np.int64)
         groups = np.nonzero(counts > 0)[0]
         gaps = Gaps(groups, np.full_like(groups, LEAST), np.full_like(groups, GREATEST), counts[groups])
