@@ -256,3 +256,25 @@ def test_finishing_survives_a_fault_at_any_call(tmp_path: Path) -> None:
         memory.work()
         assert client.rows() == 19
     raise AssertionError("the plan never ended")
+
+
+def test_a_begun_upload_is_found_by_dataset_size_and_digest(memory: MemoryNode) -> None:
+    client = Client(memory)
+    digest = f"sha-256={hashlib.sha256(ROWS).hexdigest()}"
+
+    def begin(size: int = len(ROWS), named: str = digest, entry: CatalogEntry = client.entry) -> str:
+        return client.verbs.begin(entry, size, by=client.by, digest=named).id
+
+    upload = begin()
+    client.append(upload, ROWS[:10], offset=0)
+    assert begin() == upload
+    assert client.offset(begin()) == 10
+    other = memory.add(ROOT.replace("name: readings", "name: others"))
+    begun = {begin(size=7), begin(named="sha-256=" + "0" * 64), begin(entry=other), client.begin()}
+    assert upload not in begun
+    assert len(begun) == 4
+    client.append(upload, ROWS[10:], offset=10)
+    client.finish(upload)
+    assert begin() != upload
+    with pytest.raises(InvalidRequest, match="not a digest"):
+        begin(named="md5=1")

@@ -43,9 +43,9 @@ class ResumableVerbs:
             part=node.ports.own_part,
         )
 
-    def begin(self, entry: CatalogEntry, size: int, *, by: Subject) -> ResumableUpload:
+    def begin(self, entry: CatalogEntry, size: int, *, by: Subject, digest: str | None = None) -> ResumableUpload:
         """See `begin_upload`."""
-        return begin_upload(entry, size, subject=by, ports=self._ports)
+        return begin_upload(entry, size, subject=by, ports=self._ports, digest=digest)
 
     def find(self, entry: CatalogEntry, upload_id: str, *, by: Subject) -> ResumableUpload:
         """See `find_upload`."""

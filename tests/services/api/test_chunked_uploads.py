@@ -45,6 +45,8 @@ def test_a_file_in_chunks_is_one_push(client: httpx.Client, dataset: str) -> Non
     refused = append(client, upload, 0, ROWS[:100])
     assert (refused.status_code, refused.json()["code"]) == (409, "changed")
     assert "Upload-Offset: 100" in refused.json()["hint"]
+    asked = client.head(upload)
+    assert (asked.status_code, asked.headers["upload-offset"], asked.content) == (200, "100", b"")
     shown = client.get(upload)
     assert (shown.json()["offset"], shown.headers["upload-complete"]) == (100, "?0")
     done = append(client, upload, 100, ROWS[100:])
@@ -125,6 +127,44 @@ def test_the_command_goes_on_after_breaks_and_pushes_once(
     answer = push_in_chunks(backend.connection, dataset, push_of(path), chunk_bytes=400, sleep=lambda _: None)
     assert answer.json()["rows"] == 28
     assert len(client.get(f"{dataset}/tail", params={"limit": 100}).json()["data"]) == 28
+
+
+class Ending(httpx.BaseTransport):
+    """A network through which chunks go until the command is ended, and that counts their bytes."""
+
+    def __init__(self, inner: httpx.BaseTransport, chunks: int) -> None:
+        self._inner = inner
+        self._left = chunks
+        self.offsets: list[str] = []
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        if request.method == "PATCH":
+            if not self._left:
+                raise KeyboardInterrupt
+            self._left -= 1
+            self.offsets.append(request.headers["upload-offset"])
+        return self._inner.handle_request(request)
+
+
+def test_the_command_goes_on_with_the_upload_that_it_began(
+    backend: NodeBackend, client: httpx.Client, dataset: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "rows.ndjson"
+    path.write_bytes(ROWS)
+    backend.show(dataset.rpartition("/")[2])
+    http = backend.connection.http
+    network, first = http._transport, Ending(http._transport, 2)
+    monkeypatch.setattr(http, "_transport", first)
+    with pytest.raises(KeyboardInterrupt):
+        push_in_chunks(backend.connection, dataset, push_of(path), chunk_bytes=400)
+    again = Ending(network, 100)
+    monkeypatch.setattr(http, "_transport", again)
+    answer = push_in_chunks(backend.connection, dataset, push_of(path), chunk_bytes=400)
+    assert answer.json()["rows"] == 28
+    assert (first.offsets, again.offsets[0]) == (["0", "400"], "800")
+    assert len(client.get(f"{dataset}/tail", params={"limit": 100}).json()["data"]) == 28
+    # What was pushed is not gone on with: the same file once more is another push.
+    assert client.post(f"{dataset}/uploads", json={"size": len(ROWS), "digest": DIGEST}).status_code == 201
 
 
 def test_the_command_gives_up_when_nothing_gets_through(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -215,7 +216,10 @@ def _found(root: Path, request: IngestRequest, columns: pa.Schema) -> DataSchema
     types: dict[str, pa.DataType] = {}
     for path in request.data_paths:
         for line in (root / path).read_text().splitlines():
-            for name, value in json.loads(line).items():
+            members: dict[str, object] = {}
+            with suppress(ValueError):  # such a line was rejected
+                members = json.loads(line)
+            for name, value in members.items():
                 if name not in columns.names and value is not None:
                     types[name] = pa.int64() if isinstance(value, int) else pa.string()
     return arrow_to_data_schema(pa.schema(list(types.items()))) if types else None

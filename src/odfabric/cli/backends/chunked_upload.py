@@ -47,9 +47,11 @@ def push_in_chunks(
     with Path(push.path).open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
         size = file.tell()
-        begun = _patient(connection, "POST", f"{dataset}/uploads", json={"size": size}).json()
-        upload = f"{dataset}/uploads/{begun['id']}"
-        _send(connection, upload, file, size, min(chunk_bytes, int(begun["chunkBytesMax"])), sleep)
+        # An upload that an earlier command began is found by the hash, and goes on.
+        about = {"size": size, "digest": f"sha-256={digest}"}
+        begun = _patient(connection, "POST", f"{dataset}/uploads", json=about).json()
+        upload, chunk_bytes = f"{dataset}/uploads/{begun['id']}", min(chunk_bytes, int(begun["chunkBytesMax"]))
+        _send(connection, upload, file, range(int(begun["offset"]), size), chunk_bytes, sleep)
     headers = {
         "odf-event-time": str(push.event_time) if push.event_time else None,
         "idempotency-key": push.idempotency_key,
@@ -73,12 +75,12 @@ def _send(
     connection: NodeConnection,
     upload: str,
     file: BinaryIO,
-    size: int,
+    missing: range,
     chunk_bytes: int,
     sleep: Callable[[float], None],
 ) -> None:
-    """Send chunks until the node has `size` bytes. Raises Determinate or Indeterminate once breaks take too long."""
-    offset, got_through_at = 0, time.monotonic()
+    """Send chunks until the node has the `missing` bytes. Raises Determinate or Indeterminate once breaks take too long."""
+    offset, size, got_through_at = missing.start, missing.stop, time.monotonic()
     while offset < size:
         file.seek(offset)
         try:

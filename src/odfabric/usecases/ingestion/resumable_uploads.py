@@ -3,7 +3,7 @@
 Owns their objects below the staging prefix: what the upload is (`about`), one object a chunk named by its offset, and the job that took it
 (`done`). Invariants: an upload is known to the account that began it, for the dataset for which it did; its offset is the end of the chunks
 that follow each other without a gap, so a chunk that was stored is never sent again; nothing is pushed whose size or hash differs from what
-was announced. Abandoned ones are collected as every staged object is (`staging.collect_staged`). Not here: HTTP; committing (`run_push`).
+was announced. A file whose digest is said at the beginning is found again by the next request that sends it once more. Abandoned ones are collected as every staged object is (`staging.collect_staged`). Not here: HTTP; committing (`run_push`).
 Source: draft-ietf-httpbis-resumable-upload.
 """
 
@@ -13,8 +13,10 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import Any
 
 from odfabric.domain.people.access import Subject, owner_of
 from odfabric.errors import Changed, InvalidData, InvalidRequest, LimitExceeded, NotFound, Place
@@ -73,15 +75,31 @@ Accept = Callable[[StagedBody], Job | CommitResult]
 """Makes a push of a staged body; see `push_data.accept_push`."""
 
 
-def begin_upload(entry: CatalogEntry, size: int, *, subject: Subject, ports: ResumablePorts) -> ResumableUpload:
-    """An empty upload of `size` bytes. Raises LimitExceeded, InvalidRequest for a size that no file has."""
+def begin_upload(
+    entry: CatalogEntry, size: int, *, subject: Subject, ports: ResumablePorts, digest: str | None = None
+) -> ResumableUpload:
+    """An upload of `size` bytes: with a `digest`, the one of this file that is not pushed yet, if there is one; else an empty one.
+
+    Raises LimitExceeded, InvalidRequest for a size that no file has and a digest of another form.
+    """
+    if digest is not None and DIGEST.fullmatch(digest) is None:
+        raise _no_digest()
     if size < 1:
         raise InvalidRequest("an upload has at least one byte", place=Place(field="size"))
     if size > ports.bytes_max:
         raise LimitExceeded("the file is too large", limit="upload_bytes_max", maximum=ports.bytes_max)
     ports.quotas.take_push(subject)
     ports.quotas.check_more_bytes(owner_of(entry.alias))
-    open_now = {key.rpartition("/")[0] for key in ports.objects.keys(_owner_prefix(subject, ports))}
+    prefix = _owner_prefix(subject, ports)
+    open_now = sorted({key[len(prefix) :].partition("/")[0] for key in ports.objects.keys(prefix)})
+    if digest is not None:
+        for upload_id in open_now:
+            if _about(upload_id, subject, ports).get("digest") != digest:
+                continue
+            with suppress(NotFound):
+                found, _ = _found(entry, upload_id, subject, ports)
+                if found.size == size and found.job_id is None:
+                    return found
     if len(open_now) >= ports.per_account_max:
         raise LimitExceeded(
             f"{len(open_now)} uploads of this account are open: go on with one of them, or delete one",
@@ -89,7 +107,7 @@ def begin_upload(entry: CatalogEntry, size: int, *, subject: Subject, ports: Res
             maximum=ports.per_account_max,
         )
     upload_id, now = ports.entropy.random_bytes(16).hex(), ports.clock.now()
-    about = {"dataset": str(entry.id), "size": size, "begun": str(now)}
+    about = {"dataset": str(entry.id), "size": size, "begun": str(now), "digest": digest}
     ports.objects.put_bytes(_folder(upload_id, subject, ports) + "about", json.dumps(about).encode())
     return ResumableUpload(id=upload_id, offset=0, size=size, expires_at=_expiry(now, ports))
 
@@ -143,9 +161,7 @@ def finish_upload(
     """
     wanted = DIGEST.fullmatch(digest)
     if wanted is None:
-        raise InvalidRequest(
-            "not a digest", place=Place(field="digest"), hint="sha-256= or sha3-256= and 64 hexadecimal digits"
-        )
+        raise _no_digest()
     upload, _ = _found(entry, upload_id, subject, ports)
     if upload.job_id is not None:
         return upload.job_id
@@ -172,6 +188,12 @@ def drop_upload(entry: CatalogEntry, upload_id: str, *, subject: Subject, ports:
     """Remove an upload at once; a job that took it goes on. Raises NotFound."""
     _found(entry, upload_id, subject, ports)
     _delete(_folder(upload_id, subject, ports), ports)
+
+
+def _no_digest() -> InvalidRequest:
+    return InvalidRequest(
+        "not a digest", place=Place(field="digest"), hint="sha-256= or sha3-256= and 64 hexadecimal digits"
+    )
 
 
 def _joined(folder: str, algorithm: str, digest: str, size: int, ports: ResumablePorts) -> StagedBody:
@@ -204,11 +226,9 @@ def _found(entry: CatalogEntry, upload_id: str, subject: Subject, ports: Resumab
     gone = NotFound("upload", upload_id[:64], hint="it was deleted, or is too old: begin again")
     if UPLOAD_ID.fullmatch(upload_id) is None:
         raise gone
-    folder = _folder(upload_id, subject, ports)
-    try:
-        about = json.loads(ports.objects.read_bytes(folder + "about", size_max=_ABOUT_BYTES_MAX))
-    except NotFound:
-        raise gone from None
+    folder, about = _folder(upload_id, subject, ports), _about(upload_id, subject, ports)
+    if not about:
+        raise gone
     begun = Instant.parse(about["begun"])
     if about["dataset"] != str(entry.id) or _expiry(begun, ports) <= ports.clock.now():
         raise gone
@@ -223,6 +243,17 @@ def _found(entry: CatalogEntry, upload_id: str, subject: Subject, ports: Resumab
             break
         offset, parts = offset + stat.size, parts + 1
     return replace(upload, offset=offset), parts
+
+
+def _about(upload_id: str, subject: Subject, ports: ResumablePorts) -> dict[str, Any]:
+    """What an upload is, empty if there is none."""
+    try:
+        about: dict[str, Any] = json.loads(
+            ports.objects.read_bytes(_folder(upload_id, subject, ports) + "about", size_max=_ABOUT_BYTES_MAX)
+        )
+    except NotFound:
+        return {}
+    return about
 
 
 def _bounded(chunks: Iterator[bytes], missing: int, chunk_bytes_max: int) -> Iterator[bytes]:

@@ -31,7 +31,8 @@ def read_rows(call: EngineCall, step: ReadStep, *contents: bytes, preprocessed: 
         path = call.exchange.root / f"given-{number}-{index}"
         path.write_bytes(content)
         files.append(InputFile(path, f"f{index}"))
-    return read_input(step, tuple(files), replace(call, scratch=scratch), preprocessed=preprocessed)
+    rows = read_input(step, tuple(files), replace(call, scratch=scratch), preprocessed=preprocessed)
+    return None if rows is None else rows.checked()
 
 
 def values(call: EngineCall, step: ReadStep, *contents: bytes) -> list[dict[str, Any]]:

@@ -210,6 +210,16 @@ def test_rows_after_the_sample_must_fit(engine_call: EngineCall) -> None:
     assert "declare a schema" in str(error)
 
 
+def test_the_first_wrong_row_is_named_whatever_is_wrong_with_it(engine_call: EngineCall) -> None:
+    step = ReadStepNdJson(schema=ddl("a INT", "b INT"))
+    error = refusal(engine_call, step, b'{"a": 1}\n{"a": 1, "b": "x"}\n{"a": "y"}\nno JSON\n')
+    assert (error.place.line, error.place.field) == (2, "b")
+    document = b'[{"a": 1},\n {"a": "y"},\n 5]'
+    error = refusal(engine_call, ReadStepJson(schema=ddl("a INT")), document)
+    assert (error.place.line, error.place.field) == (2, "a")
+    assert refusal(engine_call, step, b'{"a": 1}\nno JSON\n{"a": "y"}\n').place.line == 2
+
+
 def test_documents(engine_call: EngineCall) -> None:
     assert values(engine_call, ReadStepJson(), b'[{"a": 1},\n {"a": 2}]\n') == [{"a": 1}, {"a": 2}]
     document = b'{"x": {"y": [1, {}], "items": [\n{"a": 1}, {"a": 2}]}, "z": null}'

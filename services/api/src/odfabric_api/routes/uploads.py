@@ -37,9 +37,14 @@ _OFFSET = re.compile(r"\d{1,18}", re.ASCII)
 
 
 class BeginBody(JsonModel):
-    """Bytes of the whole file."""
+    """Bytes of the whole file, and its hash if an upload that broke off shall go on."""
 
     size: int = Field(ge=1, le=2**53)
+    digest: str | None = Field(
+        None,
+        max_length=100,
+        description="As at the end; an open upload of this file to this dataset is the answer then",
+    )
 
 
 class FinishBody(JsonModel):
@@ -76,19 +81,25 @@ _FINISH: dict[str, Any] = {
     "/{account}/{dataset}/uploads",
     status_code=201,
     summary="Begin an upload in chunks",
-    responses=answers(UploadView, status=201, text="The empty upload"),
+    responses=answers(UploadView, status=201, text="The empty upload", also={200: UploadView}),
     openapi_extra=json_body(BeginBody, required=True),
 )
 async def begin_upload(request: Request, entry: PushableDataset, caller: Caller) -> Response:
-    """For files that are too large for one request, or for a connection that breaks."""
+    """For files that are too large for one request, or for a connection that breaks.
+
+    With `digest`, an upload of the same file that has some bytes already is the answer (200): go on at its `offset`.
+    """
     node = node_of(request)
     body = await read_json(request, BeginBody, bytes_max=node.settings.json_body_bytes_max)
-    upload = await to_thread.run_sync(lambda: ResumableVerbs(node).begin(entry, body.size, by=caller))
-    answer = _shown(request, upload, status_code=201)
+    upload = await to_thread.run_sync(
+        lambda: ResumableVerbs(node).begin(entry, body.size, by=caller, digest=body.digest)
+    )
+    answer = _shown(request, upload, status_code=200 if upload.offset else 201)
     answer.headers["location"] = f"/{entry.alias}/uploads/{upload.id}"
     return answer
 
 
+@router.head("/{account}/{dataset}/uploads/{upload_id}", include_in_schema=False)
 @router.get(
     "/{account}/{dataset}/uploads/{upload_id}",
     summary="An upload in chunks",

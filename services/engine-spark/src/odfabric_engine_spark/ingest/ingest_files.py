@@ -7,8 +7,10 @@ specification facts, "Ingestion" and "Merge" 1.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
@@ -18,6 +20,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from odfabric.errors import Corrupt, Determinate, InvalidData, InvalidRequest, OdfError, Place
+from odfabric.formats.slices.arrow_cast import cast_array
 from odfabric.formats.slices.arrow_schema import arrow_to_data_schema, data_schema_to_arrow
 from odfabric.formats.slices.column_names import WRONG_COLUMNS, name_problems
 from odfabric.formats.slices.slice_schema import TIMESTAMP_TYPE, check_compatible, check_storable, new_slice_schema
@@ -34,6 +37,7 @@ from odfabric_engine_spark.ingest.merge.batch_keys import BatchRows, refused_key
 from odfabric_engine_spark.ingest.merge.changelog_rows import refused_change
 from odfabric_engine_spark.ingest.merge.counted_changes import row_changes
 from odfabric_engine_spark.ingest.merge.strategies import merge_rows
+from odfabric_engine_spark.ingest.plain_append import append_plain
 from odfabric_engine_spark.ingest.preprocess import EVENT_TIME, Prepared, prepare, reserved_names
 from odfabric_engine_spark.ingest.quarantine import set_apart
 from odfabric_engine_spark.ingest.reader import InputFile, read_input
@@ -41,9 +45,10 @@ from odfabric_engine_spark.ingest.rejected_rows import RejectedRows
 from odfabric_engine_spark.ingest.undeclared_event_times import refused_event_time
 from odfabric_engine_spark.ingest.values.spark_times import whole_millis
 from odfabric_engine_spark.rows.slice_reader import read_slices
-from odfabric_engine_spark.rows.slice_writer import SliceShape, write_slice
+from odfabric_engine_spark.rows.slice_writer import SliceShape, WrittenSlice, write_slice
 from odfabric_engine_spark.spark.calls.call import EngineCall
 from odfabric_engine_spark.spark.failures import as_odf_error, spark_text
+from odfabric_engine_spark.spark.frames.plain_rows import with_column
 from odfabric_engine_spark.spark.frames.read_rows import InputRows, column, stopped_by
 from odfabric_engine_spark.spark.frames.spark_types import spark_type
 from odfabric_engine_spark.spark.session import interpret
@@ -117,6 +122,8 @@ class _Work:
             return IngestResult(offsets=None, data_schema=None, max_event_time=None)
         if self.read.bytes < call.settings.compiled_bytes_min:
             interpret(call.session)
+        if not _may_be_plain(request):
+            self.read = self.read.checked()
         prepared = prepare(
             self.read, request.preprocess, strategy=request.merge, vocabulary=request.vocabulary, call=call
         )
@@ -159,23 +166,10 @@ def _merge_and_write(request: IngestRequest, prepared: Prepared, call: EngineCal
     rows = with_event_time(normalised(prepared.rows), request)
     schema = _slice_schema(_in_order_of_dataset(rows, request), request)
     call.progress("merge")
-    history = None if isinstance(request.merge, MergeStrategyAppend) else _history(request, schema, call)
-    merged = merge_rows(
-        request.merge, rows.frame, history, schema=rows.schema, vocabulary=vocabulary, ordered=prepared.ordered
+    shape = SliceShape(
+        schema=schema, vocabulary=vocabulary, system_time=request.system_time, next_offset=request.next_offset
     )
-    written = write_slice(
-        call,
-        _filled(merged.frame, request, schema),
-        SliceShape(
-            schema=schema,
-            vocabulary=vocabulary,
-            system_time=request.system_time,
-            next_offset=request.next_offset,
-        ),
-        order=(*merged.order, *prepared.ties),
-        output=call.exchange.output(request.new_data_path),
-        bytes_estimate=rows.bytes,
-    )
+    written = _written_plain(request, rows, shape, call) or _merged(request, prepared, rows, shape, call)
     return IngestResult(
         offsets=written.offsets,
         data_schema=arrow_to_data_schema(schema),
@@ -184,6 +178,49 @@ def _merge_and_write(request: IngestRequest, prepared: Prepared, call: EngineCal
         changes=row_changes(request.merge, written.operations, given=_count(rows, request, call)),
         undeclared=rows.undeclared,
         found=None if rows.found is None else arrow_to_data_schema(rows.found),
+    )
+
+
+def _written_plain(request: IngestRequest, rows: InputRows, shape: SliceShape, call: EngineCall) -> WrittenSlice | None:
+    """The slice of rows that need no Spark; None if they do. What Spark has to judge, it judges while they are written."""
+    if not _may_be_plain(request):
+        return None
+    output = call.exchange.output(request.new_data_path)
+    append = partial(append_plain, rows, shape, request.event_time_fallback, call, output=output)
+    if rows.check is None:
+        return append()
+    with ThreadPoolExecutor(1) as beside:
+        writing = beside.submit(append)
+        try:
+            rows.check()
+        except BaseException:
+            wait([writing])
+            output.unlink(missing_ok=True)
+            raise
+        return writing.result()
+
+
+def _may_be_plain(request: IngestRequest) -> bool:
+    """Whether rows may become a slice as they are."""
+    return isinstance(request.merge, MergeStrategyAppend) and request.preprocess is None
+
+
+def _merged(
+    request: IngestRequest, prepared: Prepared, rows: InputRows, shape: SliceShape, call: EngineCall
+) -> WrittenSlice:
+    """The slice that Spark makes of `rows`, which are those of `prepared` as slices hold them."""
+    schema, vocabulary = shape.schema, shape.vocabulary
+    history = None if isinstance(request.merge, MergeStrategyAppend) else _history(request, schema, call)
+    merged = merge_rows(
+        request.merge, rows.frame, history, schema=rows.schema, vocabulary=vocabulary, ordered=prepared.ordered
+    )
+    return write_slice(
+        call,
+        _filled(merged.frame, request, schema),
+        shape,
+        order=(*merged.order, *prepared.ties),
+        output=call.exchange.output(request.new_data_path),
+        bytes_estimate=rows.bytes,
     )
 
 
@@ -229,9 +266,25 @@ def _check_names(schema: pa.Schema, request: IngestRequest, *, bytes_max: int) -
 def normalised(rows: InputRows) -> InputRows:
     """Rows whose timestamps are whole milliseconds in UTC, as slices hold them."""
     stamped = [item for item in rows.schema if types.is_timestamp(item.type)]
-    frame = rows.frame.withColumns({item.name: whole_millis(column(item.name).cast("timestamp")) for item in stamped})
+    if not stamped:
+        return rows
     fields = [item.with_type(TIMESTAMP_TYPE) if types.is_timestamp(item.type) else item for item in rows.schema]
-    return replace(rows, frame=frame, schema=pa.schema(fields))
+
+    def of_frame(frame: DataFrame) -> DataFrame:
+        times = {item.name: whole_millis(column(item.name).cast("timestamp")) for item in stamped}
+        return frame.withColumns(times)
+
+    def of_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
+        for item in stamped:
+            if item.type != TIMESTAMP_TYPE:
+                batch = with_column(item.name, _floored)(batch)
+        return batch
+
+    return rows.changed(pa.schema(fields), of_frame, of_batch)
+
+
+def _floored(times: pa.Array) -> pa.Array:
+    return cast_array(times.cast(pa.timestamp(times.type.unit, "UTC")), TIMESTAMP_TYPE, safe=False)
 
 
 def with_event_time(rows: InputRows, request: IngestRequest) -> InputRows:
@@ -243,8 +296,11 @@ def with_event_time(rows: InputRows, request: IngestRequest) -> InputRows:
     if request.data_schema is not None:
         known = data_schema_to_arrow(request.data_schema, encodings=False)
         kind = known.field(name).type if name in known.names else kind
-    frame = rows.frame.withColumn(name, F.lit(None).cast(spark_type(kind, name)))
-    return replace(rows, frame=frame, schema=rows.schema.append(pa.field(name, kind)))
+    return rows.changed(
+        rows.schema.append(pa.field(name, kind)),
+        lambda frame: frame.withColumn(name, F.lit(None).cast(spark_type(kind, name))),
+        lambda batch: batch.append_column(name, pa.nulls(batch.num_rows, kind)),
+    )
 
 
 def _in_order_of_dataset(rows: InputRows, request: IngestRequest) -> pa.Schema:

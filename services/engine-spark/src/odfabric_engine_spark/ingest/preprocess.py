@@ -9,12 +9,13 @@ else that of all columns. Source: specification facts, "Ingestion" 6.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from py4j.protocol import Py4JError
 from pyarrow import types
@@ -23,6 +24,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from odfabric.errors import InvalidData, OdfError, Place
+from odfabric.formats.files.time_formats import MILLIS_PER_SECOND, RFC3339_DATE, RFC3339_TIMESTAMP
 from odfabric.formats.slices.slice_schema import TIMESTAMP_TYPE
 from odfabric.model.engine import RenamedColumn
 from odfabric.model.metadata import TransformSql
@@ -30,6 +32,7 @@ from odfabric.model.source import MergeStrategy, MergeStrategyChangelogStream, M
 from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric_engine_spark.arrays.parallel_columns import joined
 from odfabric_engine_spark.ingest.values.spark_times import spark_timestamp
+from odfabric_engine_spark.ingest.values.text_values import TextFormats, typed
 from odfabric_engine_spark.rows.failing_rows import Described, FailedRows, computed_over
 from odfabric_engine_spark.spark.calls.call import EngineCall
 from odfabric_engine_spark.spark.catalyst.plan_nodes import (
@@ -42,6 +45,7 @@ from odfabric_engine_spark.spark.catalyst.plan_nodes import (
 )
 from odfabric_engine_spark.spark.frames.exact_filters import with_exact_filters
 from odfabric_engine_spark.spark.frames.local_rows import local_rows
+from odfabric_engine_spark.spark.frames.plain_rows import NotPlain, renamed, with_column
 from odfabric_engine_spark.spark.frames.read_rows import ROW, InputRows, column, raised
 from odfabric_engine_spark.spark.frames.result_rows import SCRATCH_OPTIONS, ResultTooLarge, collected
 from odfabric_engine_spark.spark.frames.spark_path import spark_path
@@ -114,7 +118,7 @@ def _by_sql(rows: InputRows, transform: TransformSql, call: EngineCall) -> Prepa
     at_hand = rows.bytes <= call.settings.collected_bytes_max
     explain = partial(_failed_row, rows, transform, call, row_wise=ordered) if at_hand else None
     computed = InputRows(
-        frame=frame,
+        make_frame=lambda: frame,
         schema=schema,
         declared=True,
         bytes=rows.bytes,
@@ -212,22 +216,25 @@ def _new_names(rows: InputRows, strategy: MergeStrategy, vocabulary: DatasetVoca
     """Columns with the names of system columns, and the names that they get, as in the reference. Raises InvalidData."""
     reserved = reserved_names(strategy, vocabulary)
     names = {name: f"_{name}" for name in rows.schema.names if name in reserved}
-    for name, renamed in names.items():
-        if renamed in rows.schema.names:
+    for name, stored_as in names.items():
+        if stored_as in rows.schema.names:
             raise InvalidData(
-                f"Column `{name}` has the name of a system column, and `{renamed}` is taken too",
+                f"Column `{name}` has the name of a system column, and `{stored_as}` is taken too",
                 place=Place(field=name, rule="BadInputSchema"),
                 hint="declare a schema or a preprocess query that renames it",
             )
     return names
 
 
-def _renamed(rows: InputRows, names: Mapping[str, str]) -> InputRows:
+def _renamed(rows: InputRows, names: dict[str, str]) -> InputRows:
     if not names:
         return rows
-    frame = rows.frame.select(*(column(item.name).alias(names.get(item.name, item.name)) for item in rows.schema), ROW)
     schema = pa.schema([item.with_name(names.get(item.name, item.name)) for item in rows.schema])
-    return replace(rows, frame=frame, schema=schema)
+
+    def of_frame(frame: DataFrame) -> DataFrame:
+        return frame.select(*(column(item.name).alias(names.get(item.name, item.name)) for item in rows.schema), ROW)
+
+    return rows.changed(schema, of_frame, renamed(names))
 
 
 def _event_time_by_default(rows: InputRows, vocabulary: DatasetVocabulary) -> InputRows:
@@ -235,15 +242,37 @@ def _event_time_by_default(rows: InputRows, vocabulary: DatasetVocabulary) -> In
     if index < 0:
         return rows
     item = rows.schema.field(index)
-    value = column(item.name)
+    make: Callable[[Column], Column]
     if types.is_integer(item.type) and item.type.bit_width >= _EVENT_TIME_BITS_MIN:
-        time = F.when(value.between(_SECONDS_MIN, _SECONDS_MAX), F.timestamp_seconds(value))
+        make, plain = _of_seconds, _seconds
     elif types.is_string(item.type):
-        time = spark_timestamp(value)
+        make, plain = spark_timestamp, _texts
     else:
         return rows
-    stop = raised(EVENT_TIME, F.col(ROW)).cast("timestamp")
-    checked = F.coalesce(time, F.when(value.isNotNull(), stop))
-    frame = rows.frame.withColumn(item.name, checked)
     schema = rows.schema.set(index, pa.field(item.name, TIMESTAMP_TYPE, nullable=item.nullable))
-    return replace(rows, frame=frame, schema=schema)
+
+    def of_frame(frame: DataFrame) -> DataFrame:
+        value = column(item.name)
+        stop = raised(EVENT_TIME, F.col(ROW)).cast("timestamp")
+        return frame.withColumn(item.name, F.coalesce(make(value), F.when(value.isNotNull(), stop)))
+
+    return rows.changed(schema, of_frame, with_column(item.name, plain))
+
+
+def _of_seconds(value: Column) -> Column:
+    return F.when(value.between(_SECONDS_MIN, _SECONDS_MAX), F.timestamp_seconds(value))
+
+
+def _seconds(values: pa.Array) -> pa.Array:
+    seconds = values.cast(pa.int64())
+    beyond = pc.or_(pc.less(seconds, _SECONDS_MIN), pc.greater(seconds, _SECONDS_MAX))
+    if pc.any(beyond).as_py():
+        raise NotPlain
+    return pc.multiply(seconds, MILLIS_PER_SECOND).cast(TIMESTAMP_TYPE)
+
+
+def _texts(values: pa.Array) -> pa.Array:
+    times = typed(values, TIMESTAMP_TYPE, TextFormats(RFC3339_DATE, RFC3339_TIMESTAMP))
+    if times.null_count != values.null_count:
+        raise NotPlain
+    return times

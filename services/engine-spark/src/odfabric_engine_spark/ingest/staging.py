@@ -1,4 +1,4 @@
-"""Batches of Arrow rows into Spark, in bounded memory.
+"""Batches of Arrow rows into a scratch file, in bounded memory.
 
 Owns the scratch files between our own parsers and Spark. Invariant: rows keep their order by the column `ROW`, which is
 written here, and a file holds what the parser gave, bit by bit.
@@ -6,8 +6,9 @@ written here, and a file holds what the parser gave, bit by bit.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from pyspark.sql import DataFrame
 
 from odfabric_engine_spark.spark.calls.call import EngineCall
 from odfabric_engine_spark.spark.frames.exact_filters import with_exact_filters
+from odfabric_engine_spark.spark.frames.plain_rows import PlainRows
 from odfabric_engine_spark.spark.frames.read_rows import ROW
 from odfabric_engine_spark.spark.frames.spark_path import spark_path
 from odfabric_engine_spark.spark.frames.spark_types import spark_schema
@@ -31,9 +33,15 @@ _ROW_FIELD = pa.field(ROW, pa.int64(), nullable=False)
 class Staged:
     """Rows in a scratch file: how many, and their size in memory."""
 
-    frame: DataFrame
+    make_frame: Callable[[], DataFrame]
+    plain: PlainRows
     rows: int
     bytes: int
+
+    @property
+    def frame(self) -> DataFrame:
+        """The rows in Spark, made when it is first asked for."""
+        return self.make_frame()
 
 
 class StagingWriter:
@@ -71,12 +79,17 @@ class StagingWriter:
         """Closes the file and gives its rows to Spark, which is told how many of them fit into memory at once."""
         self._write_group()
         self._writer.close()
+        make_frame = cache(lambda: self._frame(largest_row_bytes))
+        names = tuple(self._schema.names[:-1])
+        plain = PlainRows(self._file, names, self._call.settings.batch_bytes)
+        return Staged(make_frame, plain, self.rows, self.bytes)
+
+    def _frame(self, largest_row_bytes: int) -> DataFrame:
         session = self._call.session
         if largest_row_bytes:
             rows = max(1, min(_VECTOR_ROWS, self._call.settings.batch_bytes // largest_row_bytes))
             session.conf.set("spark.sql.parquet.columnarReaderBatchSize", str(rows))
-        frame = with_exact_filters(session.read.schema(spark_schema(self._schema)).parquet(spark_path(self._file)))
-        return Staged(frame, self.rows, self.bytes)
+        return with_exact_filters(session.read.schema(spark_schema(self._schema)).parquet(spark_path(self._file)))
 
     def _write_group(self) -> None:
         # Arrow's writer keeps a row group in memory until it is complete: it is made of what is in memory anyway.

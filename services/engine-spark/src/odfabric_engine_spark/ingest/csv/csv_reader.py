@@ -31,7 +31,7 @@ from odfabric_engine_spark.ingest.encodings import Utf8File
 from odfabric_engine_spark.ingest.staging import Staged, StagingWriter
 from odfabric_engine_spark.ingest.undeclared_fields import UndeclaredFields
 from odfabric_engine_spark.ingest.values.text_values import check_text_type, type_word, typed
-from odfabric_engine_spark.ingest.values.type_inference import infer_text_type
+from odfabric_engine_spark.ingest.values.type_inference import infer_column_type, infer_text_type
 from odfabric_engine_spark.ingest.values.value_hints import value_hint
 from odfabric_engine_spark.ingest.wrong_row import WrongRow
 from odfabric_engine_spark.spark.calls.call import EngineCall
@@ -50,6 +50,8 @@ class _Part:
     order: list[int]
     names: list[str]
     first_row: int = 0
+    _begun: list[pa.RecordBatch] = field(default_factory=list)
+    _rest: Iterator[pa.RecordBatch] | None = None
 
     @property
     def width(self) -> int:
@@ -61,6 +63,26 @@ class _Part:
         nulls = pa.nulls(batch.num_rows, pa.string())
         return [nulls if index == ABSENT else batch.column(index) for index in self.order]
 
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """All rows, once. Raises as `CsvCells.batches`."""
+        while self._begun:
+            yield self._begun.pop(0)
+        yield from self._following()
+
+    def begin(self, rows: int) -> list[pa.RecordBatch]:
+        """The first batches, with at least so many rows where there are so many; `batches` gives them too."""
+        while sum(batch.num_rows for batch in self._begun) < rows:
+            batch = next(self._following(), None)
+            if batch is None:
+                break
+            self._begun.append(batch)
+        return self._begun
+
+    def _following(self) -> Iterator[pa.RecordBatch]:
+        if self._rest is None:
+            self._rest = self.cells.batches(self.width)
+        return self._rest
+
     def cells_in_order(self, cells: list[Cell]) -> list[Cell]:
         """The cells that are read, an empty one for a column that the header does not have."""
         return [replace(cells[-1], text="") if index == ABSENT else cells[index] for index in self.order]
@@ -68,7 +90,8 @@ class _Part:
     @property
     def left_out(self) -> list[int]:
         """Columns that are not read."""
-        return [index for index in range(self.width) if index not in set(self.order)]
+        read = set(self.order)
+        return [index for index in range(self.width) if index not in read]
 
 
 @dataclass(slots=True)
@@ -103,7 +126,8 @@ class CsvReader:
         for row, index in flaws:
             raise self._misfit(row, index, self._cells_of(row), target)
         return InputRows(
-            frame=staged.frame,
+            make_frame=staged.make_frame,
+            plain=staged.plain,
             schema=target,
             declared=self.schema is not None,
             bytes=staged.bytes,
@@ -123,7 +147,7 @@ class CsvReader:
         writer, flaws = StagingWriter(self.call, target, "csv"), list[tuple[int, int]]()
         for part in self._parts:
             part.first_row = writer.rows
-            for batch in part.cells.batches(part.width):
+            for batch in part.batches():
                 self._refuse_second_header(batch, part, writer.rows)
                 texts = part.texts(batch)
                 ordered = [self._nulls(text, column_of) for text, column_of in zip(texts, target, strict=True)]
@@ -220,18 +244,23 @@ class CsvReader:
     def _inferred(self, names: list[str]) -> pa.Schema | None:
         if not self.options.infer:
             return pa.schema([pa.field(name, pa.string()) for name in names])
-        sample = list(islice(self._sample(), self.call.settings.infer_rows))
+        sample = list(self._sample())
         if not sample:
             return None  # a header alone says nothing about types, and a schema is for ever
-        columns = zip(*sample, strict=True)
-        types = [infer_text_type(texts, self.options.formats) for texts in columns]
+        types = [
+            infer_column_type(pa.chunked_array(texts), self.options.formats) for texts in zip(*sample, strict=True)
+        ]
         return pa.schema([pa.field(name, kind) for name, kind in zip(names, types, strict=True)])
 
-    def _sample(self) -> Iterator[list[str | None]]:
+    def _sample(self) -> Iterator[list[pa.Array]]:
+        """The columns of the first rows."""
+        wanted = self.call.settings.infer_rows
         for part in self._parts:
-            for cells in part.cells.rows():
-                part.cells.check_count(cells, part.width)
-                yield [part.cells.text(cells[index]) for index in part.order]
+            for batch in part.begin(wanted):
+                if wanted and batch.num_rows:
+                    first = batch.slice(0, wanted)
+                    wanted -= first.num_rows
+                    yield part.texts(first)
 
     def _nulls(self, texts: pa.Array, target: pa.Field) -> pa.Array:
         if pa.types.is_string(target.type):

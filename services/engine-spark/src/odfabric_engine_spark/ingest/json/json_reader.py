@@ -1,20 +1,21 @@
 """Reading JSON, line by line or as one document.
 
-Owns the way from texts to typed columns: every value is parsed and checked in this process (`json_values`), because Spark's
-readers take the last of two equal keys and turn large numbers into floats without a word; the rows are staged and go on in
-Spark. Invariant: a row is exact or the error names file, line and field. Without a schema the first rows decide the types;
+Owns the way from texts to typed columns: every value is parsed and checked in this process (`json_values`, a column at a time by
+`json_arrays`), because Spark's readers take the last of two equal keys and turn large numbers into floats without a word; the rows are
+staged. Invariant: a row is exact or the error names file, line and field. Without a schema the first rows decide the types;
 keys are then sorted, as the reference has it. Source: specification facts, "Ingestion" 5 and 10; security S4.3, S5.3.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
+from typing import NamedTuple
 
 import pyarrow as pa
 
-from odfabric.errors import InvalidData, LimitExceeded, Place
+from odfabric.errors import InvalidData, LimitExceeded, OdfError, Place
 from odfabric.formats.json_values.json_columns import JsonMembers
 from odfabric.formats.slices.column_names import shown_name
 from odfabric.formats.slices.slice_schema import TIMESTAMP_TYPE
@@ -22,6 +23,7 @@ from odfabric.model.intake import FieldContract
 from odfabric_engine_spark.ingest.dataset_columns import DECLARE_HINT, FREEZE_HINT, DatasetColumns
 from odfabric_engine_spark.ingest.encodings import Utf8File
 from odfabric_engine_spark.ingest.json.geojson import row_of_feature
+from odfabric_engine_spark.ingest.json.json_arrays import ToArray, array_maker
 from odfabric_engine_spark.ingest.json.json_document import JsonDocument
 from odfabric_engine_spark.ingest.json.json_forms import bad_line, no_declared_field, no_row
 from odfabric_engine_spark.ingest.json.json_type_inference import infer_json_schema
@@ -40,12 +42,15 @@ from odfabric_engine_spark.ingest.wrong_row import WrongRow
 from odfabric_engine_spark.spark.calls.call import EngineCall
 from odfabric_engine_spark.spark.frames.null_counts import NULLS_HINT, NullCounts, unexpected_nulls
 from odfabric_engine_spark.spark.frames.read_rows import InputRows, check_names
+from odfabric_engine_spark.spark.settings import MIB
 
 _SPACE = " \t\r\n"
+_PARSED_ROWS = 8_192
+_PARSED_BYTES = 4 * MIB
+"""Rows that are in memory as Python has them, which takes about ten times the length of their text."""
 
 
-@dataclass(frozen=True, slots=True)
-class JsonRow:
+class JsonRow(NamedTuple):
     """One object, the file and line where it begins, or its row if it is no text, and the length of what it was made of."""
 
     members: dict[str, JsonValue]
@@ -98,13 +103,12 @@ class JsonReader:
             rows = chain(sample, rows)
         check_names(schema, settings=self.call.settings, file=files[0].name if files else None)
         staged_rows = _StagedRows(self.call, schema, self._conversion(schema))
-        for row in rows:
-            staged_rows.add(row)
-        staged_rows.flush()
+        staged_rows.add_all(rows)
         staged_rows.nulls.refuse(lambda row, index: self._place(files, parser, row, schema.names[index]))
         staged = staged_rows.writer.finish()
         return InputRows(
-            frame=staged.frame,
+            make_frame=staged.make_frame,
+            plain=staged.plain,
             schema=schema,
             declared=self.schema is not None,
             bytes=staged.bytes,
@@ -184,6 +188,9 @@ class JsonReader:
         if self.given is not None:
             yield from self.given.rows()
         for file in files:
+            if self.sub_path is None and not self.geo:
+                yield from _rows_of_lines(file, parser, self.call)
+                continue
             values = (
                 _lines(file, parser, self.call) if self.sub_path is None else self._items(file, parser, self.sub_path)
             )
@@ -210,6 +217,19 @@ def _row_of(value: JsonValue, file: Utf8File, line: int, length: int, *, is_line
     if not isinstance(value, dict):
         raise no_row(value, Place(file=file.name, line=line), line=is_line)
     return JsonRow(value, file.name, line, length)
+
+
+def _rows_of_lines(file: Utf8File, parser: JsonParser, call: EngineCall) -> Iterator[JsonRow]:
+    """What `_row_of` makes of `_lines`, without a call for each."""
+    name, parse = file.name, parser.parse
+    for text, line in _texts_of_lines(file, call):
+        try:
+            value = parse(text)
+        except ValueError as error:
+            raise bad_line(error, text, Place(file=name, line=line)) from None
+        if type(value) is not dict:
+            raise no_row(value, Place(file=name, line=line), line=True)
+        yield JsonRow(value, name, line, len(text))
 
 
 def _lines(file: Utf8File, parser: JsonParser, call: EngineCall) -> Iterator[tuple[JsonValue, int, int]]:
@@ -250,7 +270,41 @@ class _Conversion:
         self._converts: list[tuple[str, Convert]] = [
             (item.name, member_converter(item, formats, path=item.name, marked=marked)) for item in schema
         ]
+        self._makers: list[tuple[str, ToArray]] = [
+            (name, array_maker(item.type, convert, formats, marked=name in marked))
+            for item, (name, convert) in zip(schema, self._converts, strict=True)
+        ]
         self.undeclared = UndeclaredFields(schema.names, sampled=sampled)
+
+    def arrays(self, rows: Sequence[JsonRow]) -> list[pa.Array]:
+        """One array for each column. Raises InvalidData naming the field of the first row that is wrong."""
+        made = self._made(rows)
+        if made is None:
+            for row in rows:
+                self.values(row)
+            raise AssertionError("rows that fit one by one fit together")
+        return made
+
+    def _made(self, rows: Sequence[JsonRow]) -> list[pa.Array] | None:
+        """One array for each column; None if a row is wrong."""
+        members, names = [row.members for row in rows], self._names
+        with_others = [item for item in members if not item.keys() <= names]
+        if self._hint is not None and any(
+            value is not None for item in with_others for name, value in item.items() if name not in names
+        ):
+            return None
+        made = []
+        for name, make in self._makers:
+            array = make([item.get(name) for item in members])
+            if array is None:
+                return None
+            made.append(array)
+        has_gaps = any(array.null_count for array, is_required in zip(made, self._required, strict=True) if is_required)
+        if has_gaps and any(item and names.isdisjoint(item) for item in members):
+            return None
+        for item in with_others:
+            self.undeclared.add(item)
+        return made
 
     def values(self, row: JsonRow) -> list[object]:
         """One value for each column. Raises InvalidData naming the field."""
@@ -285,12 +339,11 @@ class _StagedRows:
     """Rows on their way into the staging file, a batch at a time."""
 
     def __init__(self, call: EngineCall, schema: pa.Schema, conversion: _Conversion) -> None:
-        self._schema = schema
-        self._batch_rows = call.settings.batch_rows
-        self._batch_bytes = call.settings.batch_bytes
+        self._batch_rows = min(call.settings.batch_rows, _PARSED_ROWS)
+        self._batch_bytes = min(call.settings.batch_bytes, _PARSED_BYTES)
         self._conversion = conversion
-        self._columns: list[list[object]] = [[] for _ in schema]
-        self._waiting = self._length = 0
+        self._waiting: list[JsonRow] = []
+        self._length = 0
         self.nulls = NullCounts(schema)
         self.writer = StagingWriter(call, schema, "json")
 
@@ -299,22 +352,22 @@ class _StagedRows:
         """Fields of the rows without a column."""
         return self._conversion.undeclared
 
-    def add(self, row: JsonRow) -> None:
-        """Appends a row. Raises InvalidData naming the field."""
-        for value, column in zip(self._conversion.values(row), self._columns, strict=True):
-            column.append(value)
-        self._waiting += 1
-        self._length += row.length
-        if self._waiting >= self._batch_rows or self._length >= self._batch_bytes:
-            self.flush()
+    def add_all(self, rows: Iterable[JsonRow]) -> None:
+        """Writes rows. Raises InvalidData for the first that is wrong, be it no JSON or no value of its column."""
+        try:
+            for row in rows:
+                self._waiting.append(row)
+                self._length += row.length
+                if len(self._waiting) >= self._batch_rows or self._length >= self._batch_bytes:
+                    self._flush()
+        except OdfError:
+            self._flush()  # what is wrong with a row before comes first
+            raise
+        self._flush()
 
-    def flush(self) -> None:
-        """Writes what waits."""
-        if not self._waiting:
-            return
-        columns = [pa.array(values, item.type) for values, item in zip(self._columns, self._schema, strict=True)]
-        self.nulls.add(columns, self.writer.rows)
-        self.writer.write(columns)
-        for column in self._columns:
-            column.clear()
-        self._waiting = self._length = 0
+    def _flush(self) -> None:
+        rows, self._waiting, self._length = self._waiting, [], 0
+        if rows:
+            columns = self._conversion.arrays(rows)
+            self.nulls.add(columns, self.writer.rows)
+            self.writer.write(columns)

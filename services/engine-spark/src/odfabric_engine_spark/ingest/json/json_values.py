@@ -93,14 +93,21 @@ class JsonParser:
             parse_constant=_refuse_constant,
             parse_float=_decimal_number if exact_numbers else _finite,
         )
+        self._scan = self._decoder.scan_once  # type: ignore[attr-defined]
 
     def parse(self, text: str) -> JsonValue:
-        """The one value of a text. Raises ValueError."""
+        """The one value of a text without space around it. Raises ValueError."""
+        value: JsonValue
         try:
-            value: JsonValue = self._decoder.decode(text)
+            value, end = self._scan(text, 0)
+            if end != len(text):
+                value = self._decoder.decode(text)  # says what stands after the value
+        except StopIteration:
+            value = self._decoder.decode(text)  # says where a value is missing
         except RecursionError:
             raise self._too_deep() from None
-        self._check_depth(text, 0, len(text))
+        if len(text) > self._depth_max:
+            self._check_depth(text, 0, len(text))
         return value
 
     def parse_at(self, text: str, start: int) -> tuple[JsonValue, int]:

@@ -30,7 +30,7 @@ from odfabric_engine_spark.ingest.parquet.parquet_rows import (
 )
 from odfabric_engine_spark.ingest.parquet.parquet_survey import DAMAGED_HINT, Survey, footer_of, survey
 from odfabric_engine_spark.ingest.parquet.second_reader import SecondReader
-from odfabric_engine_spark.ingest.staging import StagingWriter
+from odfabric_engine_spark.ingest.staging import Staged, StagingWriter
 from odfabric_engine_spark.ingest.values.slice_types import exactly_castable, slice_field
 from odfabric_engine_spark.ingest.values.uuid_texts import is_uuid, without_extensions
 from odfabric_engine_spark.ingest.values.value_hints import column_in_sql
@@ -89,20 +89,29 @@ class ParquetReader:
         nulls = NullCounts(target)
         surveys = [self._stage(file, target, writer, nulls) for file in self._files]
         staged = writer.finish(largest_row_bytes=self._largest)
-        if staged.bytes < self.call.settings.compiled_bytes_min:
-            interpret(self.call.session)
-        for file, found in zip(self._files, surveys, strict=True):
-            reader = SecondReader(self.call, file.path, file.name, found, file.schema, target)
-            reader.check(staged, file.first_row)
-        nulls.refuse(lambda row, index: self._locate(row, target.names[index]))
+
+        def check() -> None:
+            self._compare(staged, surveys, target)
+            nulls.refuse(lambda row, index: self._locate(row, target.names[index]))
+
         return InputRows(
-            frame=staged.frame,
+            make_frame=staged.make_frame,
+            plain=staged.plain,
+            check=check,
             schema=target,
             declared=self.schema is not None,
             bytes=staged.bytes,
             count=staged.rows,
             locate=self._locate,
         )
+
+    def _compare(self, staged: Staged, surveys: Sequence[Survey], target: pa.Schema) -> None:
+        """Raises InvalidData for rows that Spark reads in another way."""
+        if staged.bytes < self.call.settings.compiled_bytes_min:
+            interpret(self.call.session)
+        for file, found in zip(self._files, surveys, strict=True):
+            reader = SecondReader(self.call, file.path, file.name, found, file.schema, target)
+            reader.check(staged, file.first_row)
 
     def _examine(self, path: Path, name: str) -> None:
         settings = self.call.settings

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from odfabric.errors import InvalidData, LimitExceeded, OdfError, Place
 from odfabric.formats.slices.column_names import shown_name
 from odfabric.model.engine import UndeclaredField
 from odfabric_engine_spark.spark.catalyst.plan_nodes import OWN_PREFIX
+from odfabric_engine_spark.spark.frames.plain_rows import Change, PlainRows
 from odfabric_engine_spark.spark.settings import EngineSettings
 
 ROW = f"{OWN_PREFIX}row"
@@ -44,14 +46,16 @@ def _nowhere(row: int) -> Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputRows:
-    """A frame with the columns of `schema` in order, and `ROW`.
+    """A frame with the columns of `schema` in order, and `ROW`; it is made when it is first asked for, which takes a while.
 
+    `plain` are the same rows without Spark, None where only Spark has them. `check` is what is left to be judged, by Spark, before
+    anything that is made of the rows counts; it raises OdfError.
     `bytes` estimates what the rows take in memory, `count` is how many they are where that is known. `declared` says whether the user gave
     the schema. `undeclared` are fields of the files that no column is declared for, `found` the columns that they need, where these are
     to be added.
     """
 
-    frame: DataFrame
+    make_frame: Callable[[], DataFrame]
     schema: pa.Schema
     declared: bool
     bytes: int
@@ -60,6 +64,28 @@ class InputRows:
     count: int | None = None
     undeclared: tuple[UndeclaredField, ...] = ()
     found: pa.Schema | None = None
+    plain: PlainRows | None = None
+    check: Callable[[], None] | None = None
+
+    @property
+    def frame(self) -> DataFrame:
+        """The rows in Spark."""
+        return self.make_frame()
+
+    def checked(self) -> InputRows:
+        """The same rows after `check`."""
+        if self.check is not None:
+            self.check()
+        return replace(self, check=None)
+
+    def changed(self, schema: pa.Schema, frame: Callable[[DataFrame], DataFrame], plain: Change) -> InputRows:
+        """Other rows made of these: what `frame` makes of their frame, and `plain`, alike, of each batch."""
+        return replace(
+            self,
+            schema=schema,
+            make_frame=cache(lambda: frame(self.frame)),
+            plain=None if self.plain is None else self.plain.changed(plain),
+        )
 
 
 def column(name: str) -> Column:
