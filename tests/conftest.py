@@ -89,14 +89,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if not place.startswith(STARTS_ENGINES) and any(map(item.get_closest_marker, ("spark", "alone"))):
             raise pytest.UsageError(f"{item.nodeid} would not be run: no stage looks for its marker there")
     if BY_DAY:
-        waiting = _for_another_day(items)
+        waiting = for_another_day(items)
         config.hook.pytest_deselected(items=list(waiting))
         items[:] = [item for item in items if item not in waiting]
     rank = {place: number for number, place in enumerate(LONG_FILES)}
     items.sort(key=lambda item: rank.get(_place(item), len(rank)))
 
 
-def _for_another_day(items: list[pytest.Item]) -> set[pytest.Item]:
+def for_another_day(items: list[pytest.Item]) -> set[pytest.Item]:
     waiting: set[pytest.Item] = set()
     for folder, parts in IN_TURN.items():
         rotating = [item for item in items if _place(item).startswith(folder) and _place(item) not in EVERY_DAY]

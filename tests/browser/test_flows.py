@@ -29,7 +29,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[People, Ser
     people.memory.add(copied.replace("{datasetRef: readings}", "{datasetRef: ann/readings, alias: readings}"))
     people.memory.add(POLLED.replace("name: polled", "name: ann/polled"))
     push(people)
-    entry = people.node.resolve(DatasetAlias(Name("ann"), Name("copied")))
+    entry = people.node.datasets.resolve(DatasetAlias(Name("ann"), Name("copied")))
     rule = FlowRule(trigger=Reactive(records_min=50, wait_s=3600))
     people.node.flows.set(entry, FlowKind.TRANSFORM, rule, by=people.subject("ann"))
     push(people)
@@ -38,8 +38,8 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[People, Ser
 
 
 def push(people: People) -> None:
-    entry = people.node.resolve(DatasetAlias(Name("ann"), Name("readings")))
-    people.node.accept_push(PushData(dataset=entry.id, body=iter([ROW])), by=people.subject("ann"))
+    entry = people.node.datasets.resolve(DatasetAlias(Name("ann"), Name("readings")))
+    people.node.requests.push(PushData(dataset=entry.id, body=iter([ROW])), by=people.subject("ann"))
     people.memory.work()
 
 

@@ -33,16 +33,16 @@ def world(tmp_path: Path, pages: Pages) -> Iterator[World]:
 
 def push(people: People, account: str = "ann", dataset: str = "readings", *, by: str = "ann") -> None:
     """A change, and one attempt to tell of it."""
-    entry = people.node.resolve(DatasetAlias(Name(account), Name(dataset)))
-    people.node.accept_push(PushData(dataset=entry.id, body=iter([ROW])), by=people.subject(by))
+    entry = people.node.datasets.resolve(DatasetAlias(Name(account), Name(dataset)))
+    people.node.requests.push(PushData(dataset=entry.id, body=iter([ROW])), by=people.subject(by))
     people.memory.work()
     deliver(people)
 
 
 def deliver(people: People) -> None:
-    while found := people.node.due_deliveries("worker", limit=9):
+    while found := people.node.background.due_deliveries("worker", limit=9):
         for delivery in found:
-            people.node.deliver(delivery)
+            people.node.background.deliver(delivery)
 
 
 LOOKS = pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from odfabric.adapters.sql.jobs.flows import SqlFlows, SqlRoles
 from odfabric.adapters.sql.outbox import SqlOutbox
 from odfabric.adapters.sql.subscriptions.deliveries import SqlDeliveries, SqlSubscriptions
 from odfabric.ports.jobs.flows import Flows
+from odfabric.ports.people.audit import AuditLog
 from odfabric.ports.people.roles import Roles
 from odfabric.testing.conformance.examples import StoragePorts
 from odfabric.testing.conformance.jobs.flows import FlowsContract, RolesContract
@@ -59,9 +60,9 @@ class OnSqlite:
     def roles(self, database: Database) -> Roles:
         return SqlRoles(database)
 
-    def audited(self, flows: Flows) -> int:
-        assert isinstance(flows, SqlFlows)
-        return len(SqlAuditLog(flows._database).page(kinds=frozenset(["flow.changed"]), limit=9))
+    @pytest.fixture
+    def audit(self, database: Database) -> AuditLog:
+        return SqlAuditLog(database)
 
 
 class OnPostgres(OnSqlite):
@@ -91,9 +92,9 @@ class TestMemoryFlows(FlowsContract):
     def flows(self, store: MemoryStore) -> Flows:
         return MemoryFlows(store)
 
-    def audited(self, flows: Flows) -> int:
-        assert isinstance(flows, MemoryFlows)
-        return len(MemoryAuditLog(flows._store).page(kinds=frozenset(["flow.changed"]), limit=9))
+    @pytest.fixture
+    def audit(self, store: MemoryStore) -> AuditLog:
+        return MemoryAuditLog(store)
 
 
 class TestMemoryRoles(RolesContract):

@@ -25,8 +25,8 @@ from odfabric.model.metadata import AddData, ExecuteTransform
 from odfabric.usecases.reading.read_tail import ReadTail
 from odfabric.usecases.verification.verify_dataset import VerifyOptions
 from odfabric.wiring import Node
-from odfabric.wiring.database_place import database_place
-from odfabric.wiring.keys import node_sealing
+from odfabric.wiring.places.database_place import database_place
+from odfabric.wiring.places.keys import node_sealing
 from tests.drills import scenario
 from tests.drills.people import check_people, lives, people_of
 from tests.drills.places import InFolder, Place, Places
@@ -100,10 +100,10 @@ def check_pushes(place: Place, receiver: Receiver) -> None:
         for name in ("readings", "copied"):
             assert check_dataset(node, name) == len(scenario.DAYS)
         assert 1 <= check_dataset(node, "grouped") <= len(scenario.DAYS)
-        aliases = [str(entry.alias) for entry in node.datasets(after=None, limit=10)]
+        aliases = [str(entry.alias) for entry in node.datasets.page(after=None, limit=10)]
         assert aliases == ["local/copied", "local/grouped", "local/readings"]
-        assert node.relay_outbox() == 0
-        readings = node.resolve(parse_dataset_alias("readings"))
+        assert node.background.relay_outbox() == 0
+        readings = node.datasets.resolve(parse_dataset_alias("readings"))
         assert sorted(found.sequence for found in scenario.deliveries(node, readings)) == [1, 2, 3]
         assert sorted(receiver.taken.values()) == [1, 2, 3]
         exchange = [path for path in (place.workspace / "exchange").iterdir() if not path.name.startswith(".")]
@@ -116,16 +116,16 @@ def check_pushes(place: Place, receiver: Receiver) -> None:
 
 def check_dataset(node: Node, name: str) -> int:
     """Every row is there once and the dataset verifies; how many blocks have brought them."""
-    entry = node.resolve(parse_dataset_alias(name))
-    answer = node.tail(entry, ReadTail(skip=0, limit=100, data_format="JsonAoS", schema_format=None))
+    entry = node.datasets.resolve(parse_dataset_alias(name))
+    answer = node.rows.tail(entry, ReadTail(skip=0, limit=100, data_format="JsonAoS", schema_format=None))
     rows = answer["data"]
     assert isinstance(rows, list)
     assert [row["offset"] for row in rows] == list(range(len(scenario.DAYS))), "rows are lost or doubled"
     assert len({row["event_time"] for row in rows}) == len(scenario.DAYS), "a row is there twice"
-    job = node.enqueue_verify(entry, VerifyOptions())
-    ended = node.work_until_ended(job, worker="check", listener=lambda _: None)
+    job = node.requests.verify(entry, VerifyOptions())
+    ended = node.jobs.work_until_ended(job, worker="check", listener=lambda _: None)
     assert json.loads(ended.result or "{}") == {"ok": True, "errors": []}
-    events = [link.block.event for link in node.log(entry, limit=100)]
+    events = [link.block.event for link in node.datasets.log(entry, limit=100)]
     return sum(isinstance(event, AddData | ExecuteTransform) for event in events)
 
 
@@ -139,7 +139,7 @@ def pulls(places: Places, folder: Path, armed: str, prepared: Prepared) -> None:
     assert run(place, steps, hours_ahead=LATER_H) == 0
     with opened(place, hours_ahead=LATEST_H) as node:
         blocks = [check_dataset(node, name) for name in ("polled", "derived", "mirrored")]
-        head = node.repository.head(node.resolve(parse_dataset_alias("mirrored")).id).hash
+        head = node.repository.head(node.datasets.resolve(parse_dataset_alias("mirrored")).id).hash
     assert 1 <= blocks[1] <= blocks[0] <= blocks[2] == len(scenario.DAYS)
     assert str(head) == (origin / "refs" / "head").read_text().strip()
 
@@ -192,7 +192,7 @@ def collects(places: Places, folder: Path, armed: str, prepared: Prepared) -> No
 def objects_of(place: Place, name: str) -> tuple[list[str], list[str]]:
     """Keys of a dataset's objects, and of those of all others; without names, and without what says that one was removed."""
     with opened(place) as node:
-        prefix = node.resolve(parse_dataset_alias(name)).id.multibase
+        prefix = node.datasets.resolve(parse_dataset_alias(name)).id.multibase
         objects = node.ports.objects
         keys = [key for key in objects.keys("f") if not key.endswith(ALIAS)]
         keys = [key for key in keys if not key.endswith(HEAD) or not has_no_head(objects.read_ref(key))]
@@ -216,7 +216,7 @@ def indexes(places: Places, folder: Path, armed: str, prepared: Prepared) -> Non
     assert run(place, scenario.follow, crash_at=armed) == KILLED, f"{armed} was never reached"
     assert run(place, scenario.follow, hours_ahead=LATER_H) == 0
     with opened(place) as node:
-        entry = node.resolve(parse_dataset_alias("ledger"))
+        entry = node.datasets.resolve(parse_dataset_alias("ledger"))
         assert node.indexes.inspect(entry).blocks_behind == 0
         assert node.indexes.verify(entry).problem is None
 
@@ -241,7 +241,7 @@ def tidies(places: Places, folder: Path, armed: str, prepared: Prepared) -> None
     with opened(place) as node:
         assert scenario.kept_queries(node) == {"kept": "SELECT 2"}
         assert scenario.kept_variables(node) == {"TOKEN": "a secret of the source"}
-        assert [str(entry.alias) for entry in node.datasets(after=None, limit=10)] == ["local/measured"]
+        assert [str(entry.alias) for entry in node.datasets.page(after=None, limit=10)] == ["local/measured"]
 
 
 def people(places: Places, folder: Path, armed: str, prepared: Prepared) -> None:

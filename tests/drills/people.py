@@ -32,7 +32,7 @@ from odfabric.testing.conformance.examples import GrowingChain, entry_of, later
 from odfabric.testing.conformance.people.audit import append
 from odfabric.testing.conformance.people.credentials import device, invitation
 from odfabric.wiring import Node
-from odfabric.wiring.database_place import database_place
+from odfabric.wiring.places.database_place import database_place
 from tests.support.people import in_database
 
 BY_NAME = {kind.value: kind for kind in AuditKind}

@@ -24,6 +24,7 @@ from odfabric.model.identity import DatasetAlias, Name
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
 from odfabric.model.jobs.flow import Every, FlowKind, FlowRule
 from odfabric.model.jobs.job import Job, JobStatus
+from odfabric.model.jobs.requests import PullRequest
 from odfabric.model.subscriptions.subscription import Delivery, DeliveryStatus
 from odfabric.settings import Settings, read_settings
 from odfabric.usecases.ingestion.push_data import PushData
@@ -31,10 +32,9 @@ from odfabric.usecases.people.saved_queries import change_query, delete_query, l
 from odfabric.usecases.queries.query_data import QueryData
 from odfabric.usecases.queries.query_document import QueryForm
 from odfabric.usecases.subscriptions.change_subscription import Replay
-from odfabric.usecases.transfer.pull_dataset import PullRequest
 from odfabric.usecases.verification.verify_dataset import VerifyOptions
 from odfabric.wiring import Node, open_node, prepare_workspace, rotate_node_key
-from odfabric.wiring.renaming import rename
+from odfabric.wiring.composed.renaming import rename
 from tests.drills.places import Place
 
 READ = """
@@ -109,16 +109,16 @@ def pushes_and_subscribers(node: Node, clock: SettableClock, receiver: str) -> N
     for name in ("readings", "copied"):
         _create(node, name)
     _relay(node)
-    readings = node.resolve(parse_dataset_alias("readings"))
-    if not node.subscriptions(readings):
-        node.subscribe(readings, url=f"http://{receiver}/kept", secret=SECRET)
+    readings = node.datasets.resolve(parse_dataset_alias("readings"))
+    if not node.webhooks.seen(readings, by=node.operator):
+        node.webhooks.subscribe(readings, url=f"http://{receiver}/kept", secret=SECRET, by=node.operator)
     for day in DAYS:
         _push(node, readings, f"day-{day}", _day(day) + " " * INLINE_BYTES_MAX + "\n")
         _pull(node, "copied")
     _push_together(node)
     _push(node, readings, "bad", "not json\n", expected=JobStatus.FAILED)
     _interrupted_work(node, readings)
-    node.query_document(QueryData(sql="SELECT * FROM readings"), QueryForm())
+    node.rows.query_document(QueryData(sql="SELECT * FROM readings"), QueryForm())
     _deliver(node, clock, readings)
     _make_and_delete(node, receiver)
     _relay(node)
@@ -143,7 +143,7 @@ def polls_and_copies(node: Node, clock: SettableClock, receiver: str) -> None:
 def grow_origin(node: Node) -> Path:
     """A dataset to be copied; its folder, in a workspace that has the objects."""
     _create(node, "readings")
-    entry = node.resolve(parse_dataset_alias("readings"))
+    entry = node.datasets.resolve(parse_dataset_alias("readings"))
     for day in DAYS:
         body = json.dumps({"event_time": f"2026-01-0{day}T00:00:00Z", "city": "A"}) + "\n"
         _push(node, entry, f"day-{day}", body)
@@ -156,10 +156,10 @@ def grow_and_lose_sight(node: Node) -> None:
     for name in ("readings", "doomed", "copied"):
         _create(node, name)
     for name in ("readings", "doomed"):
-        entry = node.resolve(parse_dataset_alias(name))
+        entry = node.datasets.resolve(parse_dataset_alias(name))
         published = None
         for day in DAYS:
-            published = published or str(node.head(entry).hash)
+            published = published or str(node.datasets.head(entry).hash)
             body = json.dumps({"event_time": f"2026-01-0{day}T00:00:00Z", "city": name}) + "\n"
             _push(node, entry, f"day-{day}", body)
     _pull(node, "copied")
@@ -169,7 +169,7 @@ def grow_and_lose_sight(node: Node) -> None:
 
 def rebuild(node: Node, clock: SettableClock, receiver: str) -> None:
     """Take everything back, unpublished blocks too."""
-    for found in node.rebuild(adopt=True):
+    for found in node.objects.rebuild(adopt=True):
         assert found.problem is None, found.problem
 
 
@@ -177,15 +177,15 @@ def make_and_delete(node: Node) -> None:
     """A dataset that is there and one that was deleted, both with data."""
     for name in ("readings", "doomed"):
         _create(node, name)
-        entry = node.resolve(parse_dataset_alias(name))
+        entry = node.datasets.resolve(parse_dataset_alias(name))
         _push(node, entry, "day-1", json.dumps({"event_time": "2026-01-01T00:00:00Z", "city": name}) + "\n")
-    node.delete(entry)
+    node.datasets.delete(entry)
     _relay(node)
 
 
 def collect(node: Node, clock: SettableClock, receiver: str) -> None:
     """A whole round of the collector."""
-    for portion in node.collect(dry_run=False):
+    for portion in node.objects.collect(dry_run=False):
         assert portion.left_alone is None
 
 
@@ -193,13 +193,13 @@ def follow(node: Node, clock: SettableClock, receiver: str) -> None:
     """Pushes to datasets that merge by key, each followed by the index; one dataset is deleted."""
     for name in ("ledger", "passing"):
         _create(node, name)
-        entry = node.resolve(parse_dataset_alias(name))
+        entry = node.datasets.resolve(parse_dataset_alias(name))
         for day in DAYS:
             _push(
                 node, entry, f"day-{day}", json.dumps({"event_time": f"2026-01-0{day}T00:00:00Z", "city": "A"}) + "\n"
             )
             node.indexes.bring_forward(entry, lambda _: None)
-    node.delete(entry)
+    node.datasets.delete(entry)
     _relay(node)
 
 
@@ -208,7 +208,7 @@ CONSUMED = "consumed.json"
 
 def consume(node: Node, clock: SettableClock, receiver: str) -> None:
     """A consumer that keeps what it read together with the position, and then goes away for good."""
-    entry, verbs = node.resolve(parse_dataset_alias("readings")), node.cursors
+    entry, verbs = node.datasets.resolve(parse_dataset_alias("readings")), node.cursors
     kept = node.settings.workspace / CONSUMED
     if kept.exists() and json.loads(kept.read_text())["done"]:
         if node.ports.cursors.get(entry.id, "warehouse") is not None:
@@ -237,7 +237,7 @@ def run_by_itself(node: Node, clock: SettableClock, receiver: str) -> None:
     """Pushes that a derivative dataset follows, a run with nothing to do, a verification by a schedule, whose flow is removed in the end."""
     for name in ("readings", "copied"):
         _create(node, name)
-    readings, copied = (node.resolve(parse_dataset_alias(name)) for name in ("readings", "copied"))
+    readings, copied = (node.datasets.resolve(parse_dataset_alias(name)) for name in ("readings", "copied"))
     for day in DAYS:
         _push(node, readings, f"day{day}", _day(day))
         _relay(node)
@@ -258,10 +258,10 @@ def _work_by_itself(node: Node) -> None:
     """What a worker does, until nothing is left to be done."""
     for _ in range(ROUNDS_MAX * 10):
         pause_s = node.flows.step("scheduler")
-        run = node.lease_job(f"drill/{os.getpid()}")
+        run = node.jobs.lease(f"drill/{os.getpid()}")
         if run is not None:
-            node.run_job(run)
-        elif not node.relay_outbox() and pause_s:
+            node.jobs.run(run)
+        elif not node.background.relay_outbox() and pause_s:
             return
     raise AssertionError("the work did not end")
 
@@ -270,7 +270,7 @@ def tidy_up(node: Node, clock: SettableClock, receiver: str) -> None:
     """A dataset gets another name, a secret and a variable that goes again; questions are kept, changed and thrown away."""
     if node.repository.find(parse_dataset_alias("measured")) is None:
         _create(node, "readings")
-        rename(node, node.resolve(parse_dataset_alias("readings")), "measured")
+        rename(node, node.datasets.resolve(parse_dataset_alias("readings")), "measured")
     by, ports = node.operator, node.people
     for name in ("kept", "passing"):
         if name not in kept_queries(node):
@@ -278,7 +278,7 @@ def tidy_up(node: Node, clock: SettableClock, receiver: str) -> None:
     ids = {query.name: query.id for query in list_queries(subject=by, ports=ports)}
     change_query(ids["kept"], name=None, sql="SELECT 2", subject=by, ports=ports)
     delete_query(ids["passing"], subject=by, ports=ports)
-    entry = node.resolve(parse_dataset_alias("measured"))
+    entry = node.datasets.resolve(parse_dataset_alias("measured"))
     node.variables.set(entry, "TOKEN", "a secret of the source", secret=True, by=by)
     node.variables.set(entry, "PASSING", "x", secret=False, by=by)
     node.variables.remove(entry, "PASSING", by=by)
@@ -286,7 +286,7 @@ def tidy_up(node: Node, clock: SettableClock, receiver: str) -> None:
 
 def kept_variables(node: Node) -> dict[str, str]:
     """What the templates of the dataset find, by name."""
-    entry = node.resolve(parse_dataset_alias("measured"))
+    entry = node.datasets.resolve(parse_dataset_alias("measured"))
     names = [each.name for each in node.variables.listed(entry, by=node.operator)]
     found = {name: node.variables.lookup(entry.id)(name) for name in names}
     return {name: value.text for name, value in found.items() if value is not None}
@@ -301,8 +301,11 @@ def grow_subscribed(node: Node) -> None:
     """Two datasets with keys, and a subscription with a secret."""
     for name in ("readings", "copied"):
         _create(node, name)
-    node.subscribe(
-        node.resolve(parse_dataset_alias("readings")), url=f"http://{node.settings.egress_allow[0]}/kept", secret=SECRET
+    node.webhooks.subscribe(
+        node.datasets.resolve(parse_dataset_alias("readings")),
+        url=f"http://{node.settings.egress_allow[0]}/kept",
+        secret=SECRET,
+        by=node.operator,
     )
 
 
@@ -310,7 +313,7 @@ def rotate(node: Node, clock: SettableClock, receiver: str) -> None:
     """The node gets a new key, beside the node as it runs."""
     rotate_node_key(node.settings, listener=lambda store, sealed: None)
     # It goes on with what it has read before.
-    subscription, *_ = node.subscriptions(node.resolve(parse_dataset_alias("readings")))
+    subscription, *_ = node.webhooks.seen(node.datasets.resolve(parse_dataset_alias("readings")), by=node.operator)
     assert node.ports.subscriptions.secrets(subscription.id, now=node.ports.clock.now()) == [SECRET]
 
 
@@ -325,9 +328,9 @@ def push_beside_others(node: Node, clock: SettableClock, receiver: str) -> None:
     except (AlreadyExists, External):
         if node.repository.find(parse_dataset_alias("readings")) is None:
             raise
-    entry = node.resolve(parse_dataset_alias("readings"))
-    if not node.subscriptions(entry):
-        node.subscribe(entry, url=f"http://{receiver}/kept", secret=SECRET)
+    entry = node.datasets.resolve(parse_dataset_alias("readings"))
+    if not node.webhooks.seen(entry, by=node.operator):
+        node.webhooks.subscribe(entry, url=f"http://{receiver}/kept", secret=SECRET, by=node.operator)
     name = node.settings.workspace.name
     for number in range(PUSHES_OF_NODE):
         body = json.dumps({"event_time": "2026-01-01T00:00:00Z", "city": f"{name}-{number}"}) + "\n"
@@ -337,14 +340,14 @@ def push_beside_others(node: Node, clock: SettableClock, receiver: str) -> None:
 
 
 def _relay(node: Node) -> None:
-    while node.relay_outbox():
+    while node.background.relay_outbox():
         pass
 
 
 def _create(node: Node, name: str) -> None:
     (snapshot,) = parse_snapshots(MANIFESTS[name], file=None)
     if node.repository.find(snapshot.name) is None:
-        node.create(snapshot, node.operator)
+        node.datasets.create(snapshot, node.operator)
 
 
 def _day(day: int) -> str:
@@ -354,9 +357,9 @@ def _day(day: int) -> str:
 def _push_together(node: Node) -> None:
     """Pushes that wait behind each other; whoever takes the first one commits them all."""
     _create(node, "grouped")
-    entry = node.resolve(parse_dataset_alias("grouped"))
+    entry = node.datasets.resolve(parse_dataset_alias("grouped"))
     accepted = [
-        node.accept_push(PushData(dataset=entry.id, body=iter([_day(day).encode()]), idempotency_key=f"g{day}"))
+        node.requests.push(PushData(dataset=entry.id, body=iter([_day(day).encode()]), idempotency_key=f"g{day}"))
         for day in DAYS
     ]
     for job in accepted:
@@ -366,31 +369,31 @@ def _push_together(node: Node) -> None:
 
 def _push(node: Node, entry: CatalogEntry, key: str, body: str, *, expected: JobStatus = JobStatus.SUCCEEDED) -> None:
     request = PushData(dataset=entry.id, body=iter([body.encode()]), idempotency_key=key)
-    accepted = node.accept_push(request)
+    accepted = node.requests.push(request)
     if isinstance(accepted, Job):
         ended = _work(node, accepted)
         assert ended.status is expected, ended.error
 
 
 def _pull(node: Node, name: str, *, recursive: bool = False) -> None:
-    entry = node.resolve(parse_dataset_alias(name))
+    entry = node.datasets.resolve(parse_dataset_alias(name))
     _finish(node, PullRequest(dataset=entry.id, alias=entry.alias, recursive=recursive))
 
 
 def _finish(node: Node, request: PullRequest) -> None:
-    ended = _work(node, node.enqueue_pull(request))
+    ended = _work(node, node.requests.pull(request))
     assert ended.status is JobStatus.SUCCEEDED, ended.error
 
 
 def _work(node: Node, job: Job) -> Job:
-    return node.work_until_ended(job, worker=f"drill/{os.getpid()}", listener=lambda _: None)
+    return node.jobs.work_until_ended(job, worker=f"drill/{os.getpid()}", listener=lambda _: None)
 
 
 def _interrupted_work(node: Node, entry: CatalogEntry) -> None:
     """A job that is cancelled, and one that goes back to the queue: its lease is given up as a failed attempt."""
-    node.cancel_job(node.enqueue_verify(entry, VerifyOptions()).id)
-    job = node.enqueue_verify(entry, VerifyOptions(replay=False))
-    run = node.lease_job("fails")
+    node.jobs.cancel(node.requests.verify(entry, VerifyOptions()).id)
+    job = node.requests.verify(entry, VerifyOptions(replay=False))
+    run = node.jobs.lease("fails")
     if run is not None:
         now = node.ports.clock.now()
         node.ports.jobs.retry(run.lease, now=now, due_at=now, error="{}")
@@ -401,8 +404,8 @@ def _deliver(node: Node, clock: SettableClock, entry: CatalogEntry) -> None:
     """Until nothing is pending; the clock passes over the pauses between attempts."""
     _relay(node)
     for _ in range(ROUNDS_MAX):
-        for delivery in node.due_deliveries(f"drill/{os.getpid()}", limit=8):
-            node.deliver(delivery)
+        for delivery in node.background.due_deliveries(f"drill/{os.getpid()}", limit=8):
+            node.background.deliver(delivery)
         if all(delivery.status is DeliveryStatus.DELIVERED for delivery in deliveries(node, entry)):
             return
         clock.advance(ROUND_MS)
@@ -411,13 +414,19 @@ def _deliver(node: Node, clock: SettableClock, entry: CatalogEntry) -> None:
 
 def deliveries(node: Node, entry: CatalogEntry) -> list[Delivery]:
     """Deliveries of all subscriptions of a dataset."""
-    return [found for subscription in node.subscriptions(entry) for found in node.deliveries(entry, subscription.id)]
+    return [
+        found
+        for subscription in node.webhooks.seen(entry, by=node.operator)
+        for found in node.webhooks.deliveries(entry, subscription.id, by=node.operator)
+    ]
 
 
 def _make_and_delete(node: Node, receiver: str) -> None:
     _create(node, "doomed")
-    doomed = node.resolve(parse_dataset_alias("doomed"))
-    subscription = node.subscribe(doomed, url=f"http://{receiver}/doomed", secret=None).subscription
+    doomed = node.datasets.resolve(parse_dataset_alias("doomed"))
+    subscription = node.webhooks.subscribe(
+        doomed, url=f"http://{receiver}/doomed", secret=None, by=node.operator
+    ).subscription
     changes = node.ports.subscriptions
     node.webhooks.pause(doomed, subscription.id, by=node.operator)
     node.webhooks.rotate_secret(doomed, subscription.id, by=node.operator, overlap_s=0)
@@ -426,5 +435,5 @@ def _make_and_delete(node: Node, receiver: str) -> None:
     changes.note_test(subscription.id, proven=True)
     node.webhooks.replay(doomed, subscription.id, Replay(failed=True), by=node.operator)
     node.webhooks.resume(doomed, subscription.id, by=node.operator)
-    node.unsubscribe(doomed, subscription.id)
-    node.delete(doomed)
+    node.webhooks.unsubscribe(doomed, subscription.id, by=node.operator)
+    node.datasets.delete(doomed)

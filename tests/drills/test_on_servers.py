@@ -121,18 +121,18 @@ def test_a_database_on_a_server_comes_back_from_a_bucket(
     engine = MemoryEngine(workspace / "exchange")
     with open_node(settings, engine=engine) as node:
         scenario.make_and_delete(node)
-        (entry,) = node.datasets(after=None, limit=10)
+        (entry,) = node.datasets.page(after=None, limit=10)
         rows = list(node.repository.rows_down(entry.id))
     settings = settings_of(workspace, postgres.create_database(), s3, bucket)
     prepare_workspace(settings)
     # The server's own clock says when objects were written.
     clock = SettableClock(Instant(time.time_ns() + 48 * scenario.HOUR_NS), step_ms=1)
     with open_node(settings, engine=engine, clock=clock) as node:
-        assert [found.outcome for found in node.rebuild(adopt=False)] == [RebuildOutcome.REBUILT]
+        assert [found.outcome for found in node.objects.rebuild(adopt=False)] == [RebuildOutcome.REBUILT]
         assert list(node.repository.rows_down(entry.id)) == rows
-        assert node.resolve(parse_dataset_alias("readings")).id == entry.id
-        deleted = [one for portion in node.collect(dry_run=False) for one in portion.litter]
+        assert node.datasets.resolve(parse_dataset_alias("readings")).id == entry.id
+        deleted = [one for portion in node.objects.collect(dry_run=False) for one in portion.litter]
         assert deleted
         assert not any(one.key.startswith(entry.id.multibase) for one in deleted)
-        assert [one for portion in node.collect(dry_run=False) for one in portion.litter] == []
+        assert [one for portion in node.objects.collect(dry_run=False) for one in portion.litter] == []
         scenario.consume(node, clock, "")

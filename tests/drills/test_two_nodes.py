@@ -42,24 +42,24 @@ def test_two_nodes_on_one_bucket_make_one_history(nodes: tuple[Place, Place], de
         heads, events = set(), []
         for place in nodes:
             with opened(place, hours_ahead=LATEST_H, receiver=receiver.address) as node:
-                entry = node.resolve(parse_dataset_alias("readings"))
-                heads.add(node.head(entry).hash)
-                tail = node.tail(entry, ReadTail(skip=0, limit=100, data_format="JsonAoS", schema_format=None))
+                entry = node.datasets.resolve(parse_dataset_alias("readings"))
+                heads.add(node.datasets.head(entry).hash)
+                tail = node.rows.tail(entry, ReadTail(skip=0, limit=100, data_format="JsonAoS", schema_format=None))
                 rows = tail["data"]
                 assert isinstance(rows, list)
                 assert sorted(row["city"] for row in rows) == sorted(everything())
                 assert [row["offset"] for row in rows] == list(range(len(rows)))
-                job = node.work_until_ended(
-                    node.enqueue_verify(entry, VerifyOptions()), worker="check", listener=lambda _: None
+                job = node.jobs.work_until_ended(
+                    node.requests.verify(entry, VerifyOptions()), worker="check", listener=lambda _: None
                 )
                 assert '"ok": true' in (job.result or "")
-                while node.relay_outbox():
+                while node.background.relay_outbox():
                     pass
                 told = scenario.deliveries(node, entry)
                 moves = sorted((delivery.sequence, delivery.old_head, delivery.new_head) for delivery in told)
                 assert [move[0] for move in moves] == list(range(1, len(moves) + 1))
                 assert all(later[1] == earlier[2] for earlier, later in pairwise(moves))
-                assert moves[-1][2] == node.head(entry).hash
+                assert moves[-1][2] == node.datasets.head(entry).hash
                 events.append(len(moves))
         assert len(heads) == 1
         assert all(count >= scenario.PUSHES_OF_NODE for count in events)

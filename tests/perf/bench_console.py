@@ -101,9 +101,9 @@ def main() -> None:
             many = ManyDatasets(node, settings.workspace / "objects", local_and_others(node, 9))
             timed(f"{DATASETS} datasets made", lambda: [many.make(number) for number in range(DATASETS)])
             (wide,) = parse_snapshots(manifest("wide", WIDE_COLUMNS), limits=node.manifest_limits)
-            node.create(wide, node.operator)
+            node.datasets.create(wide, node.operator)
             operator = node.operator
-            entry = node.resolve(DatasetAlias(LOCAL_ACCOUNT, Name("station-00000")))
+            entry = node.datasets.resolve(DatasetAlias(LOCAL_ACCOUNT, Name("station-00000")))
             print(f"{'page':<48}    first      p50      p95      cpu  ms")
             measured("(lineage, nothing derived)", lambda: node.browsing.lineage(entry, depth=1, by=operator), 3)
             timed("search caught up", node.searching.catch_up)

@@ -46,7 +46,7 @@ def rebuild(workspace: Path, blocks: int) -> None:
     with open_node(settings, engine=MemoryEngine(workspace / "exchange")) as node:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         started = time.perf_counter()
-        (found,) = node.rebuild(adopt=False)
+        (found,) = node.objects.rebuild(adopt=False)
         seconds = time.perf_counter() - started
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     assert (found.outcome, found.blocks) == (RebuildOutcome.REBUILT, blocks)

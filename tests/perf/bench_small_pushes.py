@@ -76,7 +76,7 @@ def main() -> None:
 def report(name: str, node: Node, pushes: int, requests: Counter[str]) -> None:
     """Push, wait, print."""
     (snapshot,) = parse_snapshots(root(name), file=name)
-    entry, _ = node.create(snapshot, node.operator)
+    entry, _ = node.datasets.create(snapshot, node.operator)
     with working(node):
         for number in range(WARM_UP):
             wait(node, [push(node, entry, -1 - number)])
@@ -87,7 +87,9 @@ def report(name: str, node: Node, pushes: int, requests: Counter[str]) -> None:
         acknowledged = time.perf_counter() - begun
         wait(node, [job for job, _ in timed])
         taken = time.perf_counter() - begun
-    blocks = sum(isinstance(link.block.event, AddData) for link in node.log(entry, limit=10 * pushes)) - WARM_UP
+    blocks = (
+        sum(isinstance(link.block.event, AddData) for link in node.datasets.log(entry, limit=10 * pushes)) - WARM_UP
+    )
     seconds = sorted(second for _, second in timed)
     print(
         f"{name}: {pushes} pushes acknowledged at {pushes / acknowledged:,.0f}/s "
@@ -100,7 +102,7 @@ def report(name: str, node: Node, pushes: int, requests: Counter[str]) -> None:
 def push(node: Node, entry: CatalogEntry, number: int) -> Job:
     """One row, accepted."""
     row = json.dumps({"event_time": "2026-01-01T00:00:00Z", "city": f"C{number}", "value": number}).encode()
-    found = node.accept_push(
+    found = node.requests.push(
         PushData(dataset=entry.id, body=iter([row]), idempotency_key=f"{entry.alias.name}{number}")
     )
     assert isinstance(found, Job)
@@ -115,7 +117,7 @@ def timed_push(node: Node, entry: CatalogEntry, number: int) -> tuple[Job, float
 def wait(node: Node, jobs: list[Job]) -> None:
     """Until all have succeeded."""
     for job in jobs:
-        while not (now := node.job(job.id)).status.final:
+        while not (now := node.jobs.get(job.id)).status.final:
             time.sleep(0.01)
         assert now.status.value == "succeeded", now.error
 
@@ -127,10 +129,10 @@ def working(node: Node) -> Iterator[None]:
 
     def work(number: int) -> None:
         while not stopping.is_set():
-            run = node.lease_job(f"bench/{number}")
+            run = node.jobs.lease(f"bench/{number}")
             if run is not None:
-                node.run_job(run)
-                node.relay_outbox()
+                node.jobs.run(run)
+                node.background.relay_outbox()
             else:
                 stopping.wait(0.01)
 

@@ -62,15 +62,15 @@ class Command:
     """`odf` with the same options in every call."""
 
     def __init__(self, capsys: pytest.CaptureFixture[str], *options: str) -> None:
-        self._capsys = capsys
+        self.capsys = capsys
         self.options = options
         self.err = ""
 
     def __call__(self, *arguments: str, code: int = 0) -> str:
         """Standard output; the exit code must be `code`."""
-        self._capsys.readouterr()
+        self.capsys.readouterr()
         ended = main([*self.options, *arguments])
-        out, self.err = self._capsys.readouterr()
+        out, self.err = self.capsys.readouterr()
         assert ended == code, (arguments, ended, out, self.err)
         return out
 

@@ -11,7 +11,7 @@ from odfabric.errors import Determinate
 from odfabric.model.engine import EngineInfo
 from odfabric.settings import Settings
 from odfabric.wiring import open_node, prepare_workspace
-from odfabric.wiring.metrics import EngineCollector
+from odfabric.wiring.monitoring.metrics import EngineCollector
 
 INFO = EngineInfo(name="n", version="1", digest="d", spark_version="4", java_version="17", sandbox=("seccomp",))
 
@@ -41,5 +41,5 @@ def test_whoever_looks_at_the_metrics_of_a_workspace_starts_no_engine(tmp_path: 
     settings = Settings(workspace=tmp_path / "workspace", engine_start_s_max=0.0)
     prepare_workspace(settings)
     with open_node(settings) as node:
-        assert b"odf_engine_sandbox{" not in generate_latest(node.registry)
+        assert b"odf_engine_sandbox{" not in generate_latest(node.status.registry)
     assert not (settings.workspace / "engine.log").exists()

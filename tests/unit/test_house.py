@@ -89,3 +89,28 @@ def test_nothing_depends_on_this_machine() -> None:
     suspects = own_files("*.py", "*.md", "*.toml", "*.sh", "*.yaml", "*.yml", "odf", ".ci/run")
     found = [str(path.relative_to(ROOT)) for path in suspects if machine.search(path.read_text())]
     assert [name for name in found if name != "tests/unit/test_house.py"] == []
+
+
+REQUEST_READERS = "src/odfabric/formats/jobs"
+"""The one place that knows what the texts in `job.request` look like."""
+
+
+def json_of_requests(text: str) -> list[int]:
+    """Lines on which `json.loads` reads an attribute `request`."""
+    return [
+        node.lineno
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func).rpartition(".")[2] == "loads"
+        and any(isinstance(inner, ast.Attribute) and inner.attr == "request" for inner in ast.walk(node))
+    ]
+
+
+def test_requests_of_jobs_are_read_in_one_place() -> None:
+    assert json_of_requests("import json\nx = json.loads(job.request)['by']") == [2]
+    found = {
+        f"{path.relative_to(ROOT)}:{line}"
+        for path in own_files("src/*.py", "services/*.py", "tests/*.py")
+        for line in json_of_requests(path.read_text())
+    }
+    assert {place.rpartition("/")[0] for place in found} == {REQUEST_READERS}, "use a reader of odfabric.formats.jobs"

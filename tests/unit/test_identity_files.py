@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from odfabric.settings import Settings
-from odfabric.wiring import identity
+from odfabric.wiring.places import identity
 
 
 def test_two_processes_of_one_number_that_start_at_once_have_one_token(

@@ -15,8 +15,8 @@ from odfabric.settings import Settings
 from odfabric.testing.memory_node import MemoryNode
 from odfabric.usecases.ingestion.push_data import PushData
 from odfabric.wiring import Node, open_node, prepare_workspace
-from odfabric.wiring.metrics import DiskCollector, SubscriptionsCollector
-from odfabric.wiring.overview import Disk
+from odfabric.wiring.monitoring.metrics import DiskCollector, SubscriptionsCollector
+from odfabric.wiring.monitoring.overview import Disk
 from tests.usecases.manifests import ROOT
 
 ROWS = b'{"event_time": "2026-01-01T00:00:00Z", "city": "Delft", "value": 1}\n'
@@ -35,26 +35,26 @@ def memory(tmp_path: Path) -> MemoryNode:
 
 
 def push(node: Node) -> None:
-    entry = node.resolve(parse_dataset_alias("local/readings"))
-    node.accept_push(PushData(dataset=entry.id, media_type="application/x-ndjson", body=iter([ROWS])))
-    run = node.lease_job("w")
+    entry = node.datasets.resolve(parse_dataset_alias("local/readings"))
+    node.requests.push(PushData(dataset=entry.id, media_type="application/x-ndjson", body=iter([ROWS])))
+    run = node.jobs.lease("w")
     assert run is not None
-    node.run_job(run)
+    node.jobs.run(run)
 
 
 def test_a_delivery_is_measured_from_its_event_to_the_answer(memory: MemoryNode) -> None:
     node = memory.node
-    entry = node.resolve(parse_dataset_alias("local/readings"))
-    node.relay_outbox()
-    node.subscribe(entry, url="https://example.org/hook", secret=None)
+    entry = node.datasets.resolve(parse_dataset_alias("local/readings"))
+    node.background.relay_outbox()
+    node.webhooks.subscribe(entry, url="https://example.org/hook", secret=None, by=node.operator)
     push(node)
-    node.relay_outbox()
+    node.background.relay_outbox()
     memory.webhooks.script.append(WebhookResponse(500))
     for _ in range(2):
         memory.clock.advance(3_600_000)
-        (due,) = node.due_deliveries("w", limit=10)
-        node.deliver(due)
-    found = samples(node.registry)
+        (due,) = node.background.due_deliveries("w", limit=10)
+        node.background.deliver(due)
+    found = samples(node.status.registry)
     assert found["odf_webhook_attempts_total", "failed"] == found["odf_webhook_attempts_total", "delivered"] == 1.0
     assert found["odf_webhook_delivery_seconds_count",] == 1.0
     assert found["odf_webhook_delivery_seconds_sum",] >= 7200
@@ -63,8 +63,8 @@ def test_a_delivery_is_measured_from_its_event_to_the_answer(memory: MemoryNode)
 
 def test_subscriptions_are_counted_by_state(memory: MemoryNode) -> None:
     node = memory.node
-    entry = node.resolve(parse_dataset_alias("local/readings"))
-    made = node.subscribe(entry, url="https://example.org/hook", secret=None)
+    entry = node.datasets.resolve(parse_dataset_alias("local/readings"))
+    made = node.webhooks.subscribe(entry, url="https://example.org/hook", secret=None, by=node.operator)
     collector = SubscriptionsCollector(node.ports.subscriptions)
     counted = {("odf_subscriptions", state.value): 0.0 for state in SubscriptionState}
     assert samples(list(collector.collect())) == counted | {("odf_subscriptions", "active"): 1.0}
@@ -74,10 +74,10 @@ def test_subscriptions_are_counted_by_state(memory: MemoryNode) -> None:
 
 def test_the_oldest_job_that_waits_is_told(memory: MemoryNode) -> None:
     node = memory.node
-    entry = node.resolve(parse_dataset_alias("local/readings"))
-    node.accept_push(PushData(dataset=entry.id, media_type="application/x-ndjson", body=iter([ROWS])))
+    entry = node.datasets.resolve(parse_dataset_alias("local/readings"))
+    node.requests.push(PushData(dataset=entry.id, media_type="application/x-ndjson", body=iter([ROWS])))
     memory.clock.advance(100_000)
-    assert 100 <= samples(node.registry)["odf_jobs_oldest_waiting_seconds", "push"] < 101
+    assert 100 <= samples(node.status.registry)["odf_jobs_oldest_waiting_seconds", "push"] < 101
 
 
 def test_a_disk_tells_its_room() -> None:
@@ -97,9 +97,9 @@ def test_an_embedded_node_measures_calls_of_its_engine(tmp_path: Path) -> None:
     prepare_workspace(settings)
     with open_node(settings, engine=MemoryEngine(settings.workspace / "exchange")) as node:
         for snapshot in parse_snapshots(ROOT, file=""):
-            node.create(snapshot, node.operator)
+            node.datasets.create(snapshot, node.operator)
         push(node)
-        found = samples(node.registry)
+        found = samples(node.status.registry)
     assert found["odf_engine_call_seconds_count", "ingest", "done"] == 1.0
     assert found["odf_engine_phase_seconds_count", "ingest", "ingest"] == 1.0
     assert found["odf_disk_bytes",] > 0

@@ -35,8 +35,8 @@ from odfabric.testing.conformance.together import outcomes_of_processes
 from odfabric.usecases.ingestion.push_data import PushData
 from odfabric.usecases.maintenance.rotate_key import RotatedKey
 from odfabric.wiring import Node, open_node, prepare_workspace, rotate_node_key
-from odfabric.wiring.database_place import database_place
-from odfabric.wiring.keys import node_sealing
+from odfabric.wiring.places.database_place import database_place
+from odfabric.wiring.places.keys import node_sealing
 from tests.support.quick_processes import quick_processes
 from tests.usecases.manifests import ROOT
 
@@ -70,9 +70,7 @@ def opened(settings: Settings) -> Iterator[tuple[Node, MemoryWebhookSender]]:
     clock = SettableClock(Instant.parse("2026-01-01T00:00:00Z"), step_ms=1)
     with open_node(settings, engine=MemoryEngine(settings.workspace.absolute() / "exchange"), clock=clock) as node:
         sender = MemoryWebhookSender()
-        node.ports = replace(node.ports, webhooks=sender)
-        node.webhooks = replace(node.webhooks, ports=node.ports)
-        yield node, sender
+        yield Node(replace(node.ports, webhooks=sender), node.settings), sender
 
 
 @contextmanager
@@ -87,19 +85,19 @@ def made(settings: Settings, *, secret: bytes | None = None) -> None:
     with opened(settings) as (node, _):
         create(node, ROOT)
         if secret is not None:
-            node.subscribe(node.resolve(READINGS), url=URL, secret=secret)
+            node.webhooks.subscribe(node.datasets.resolve(READINGS), url=URL, secret=secret, by=node.operator)
 
 
 def create(node: Node, manifest: str) -> None:
     (snapshot,) = parse_snapshots(manifest, file="test.yaml")
-    node.create(snapshot, node.operator)
+    node.datasets.create(snapshot, node.operator)
 
 
 def as_older_releases_did(settings: Settings, *, name: str = "old", secret: bytes = SECRET) -> None:
     """Store a subscription with its secret in the clear."""
     with opened(settings) as (node, _):
-        entry = node.resolve(READINGS)
-        head = node.head(entry).hash
+        entry = node.datasets.resolve(READINGS)
+        head = node.datasets.head(entry).hash
     subscription = Subscription(
         id=name,
         dataset_id=entry.id,
@@ -124,12 +122,12 @@ def push_and_deliver(node: Node, sender: MemoryWebhookSender, key: str) -> None:
     """One more event, which all subscribers get, signed with the secret `SECRET`."""
     before = len(sender.received)
     body = f'{{"event_time": "2026-01-01T00:00:00Z", "city": "{key}"}}\n'.encode()
-    job = node.accept_push(PushData(dataset=node.resolve(READINGS).id, body=iter([body])))
+    job = node.requests.push(PushData(dataset=node.datasets.resolve(READINGS).id, body=iter([body])))
     assert isinstance(job, Job)
-    node.work_until_ended(job, worker="test", listener=lambda _: None)
-    node.relay_outbox()
-    for delivery in node.due_deliveries("test", limit=8):
-        node.deliver(delivery)
+    node.jobs.work_until_ended(job, worker="test", listener=lambda _: None)
+    node.background.relay_outbox()
+    for delivery in node.background.due_deliveries("test", limit=8):
+        node.background.deliver(delivery)
     assert len(sender.received) > before
     for webhook in sender.received[before:]:
         now = Instant(int(webhook.headers[TIMESTAMP_HEADER]) * NANOS_PER_SECOND)
@@ -187,9 +185,9 @@ def test_no_log_and_no_text_of_a_value_has_a_secret(settings: Settings, caplog: 
     caplog.set_level(logging.DEBUG)
     made(settings)
     with opened(settings) as (node, sender):
-        made_here = node.subscribe(node.resolve(READINGS), url=URL, secret=SECRET)
+        made_here = node.webhooks.subscribe(node.datasets.resolve(READINGS), url=URL, secret=SECRET, by=node.operator)
         push_and_deliver(node, sender, "a")
-        told = f"{made_here!r} {node.subscriptions(node.resolve(READINGS))!r} {caplog.text}"
+        told = f"{made_here!r} {node.webhooks.seen(node.datasets.resolve(READINGS), by=node.operator)!r} {caplog.text}"
     assert not any(text in told for text in (SECRET.decode(), SECRET.hex(), repr(SECRET)))
 
 
@@ -302,8 +300,8 @@ def test_a_workspace_without_old_secrets_is_not_rewritten(settings: Settings) ->
 def test_a_new_key_seals_everything_and_running_processes_go_on(on_either: Settings) -> None:
     made(on_either, secret=SECRET)
     with opened(on_either) as (running, sender), opened(on_either) as (idle, idle_sender):
-        entry = running.resolve(READINGS)
-        (subscription,) = running.subscriptions(entry)
+        entry = running.datasets.resolve(READINGS)
+        (subscription,) = running.webhooks.seen(entry, by=running.operator)
         running.webhooks.rotate_secret(entry, subscription.id, by=running.operator)
         running.variables.set(entry, "TOKEN", OF_A_SOURCE, secret=True, by=running.operator)
         push_and_deliver(running, sender, "a")
@@ -325,7 +323,7 @@ def test_a_new_key_seals_everything_and_running_processes_go_on(on_either: Setti
         push_and_deliver(running, sender, "b")
         push_and_deliver(idle, idle_sender, "c")
         create(running, ROOT.replace("readings", "others"))
-        running.subscribe(running.resolve(READINGS), url=URL, secret=SECRET)
+        running.webhooks.subscribe(running.datasets.resolve(READINGS), url=URL, secret=SECRET, by=running.operator)
         checked(on_either)
         new = stored(on_either)
         assert not set(old["webhook secrets"]) & set(new["webhook secrets"])
@@ -347,8 +345,8 @@ def test_a_dataset_whose_key_was_made_before_a_rotation_is_stored_under_the_new_
                 assert rotated(settings).keys_dropped == 1
                 return pair
 
-        node.ports = replace(node.ports, keys=RotatedAfterwards())  # type: ignore[arg-type]
-        create(node, ROOT.replace("readings", "others"))
+        rotating = replace(node.ports, keys=RotatedAfterwards())  # type: ignore[arg-type]
+        create(Node(rotating, settings), ROOT.replace("readings", "others"))
     assert len(stored(settings)["dataset keys"]) == 2
     checked(settings)
 
@@ -371,7 +369,7 @@ def older_form(settings: Settings, context: bytes, private: bytes) -> bytes:
     from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
     from odfabric.formats.secrets.sealed_form import key_id
-    from odfabric.wiring.identity import KEY_FILE
+    from odfabric.wiring.places.identity import KEY_FILE
 
     key = (settings.workspace / KEY_FILE).read_bytes()
     public = bytes.fromhex(context.removeprefix(b"dataset-key:").decode())
@@ -384,12 +382,12 @@ def test_a_secret_that_does_not_open_is_told_and_can_be_given_up(settings: Setti
     made(settings, secret=SECRET)
     (settings.workspace / "dataset-keys.key").write_bytes(bytes(range(32)))
     with opened(settings) as (node, sender):
-        entry = node.resolve(READINGS)
-        (subscription,) = node.subscriptions(entry)
+        entry = node.datasets.resolve(READINGS)
+        (subscription,) = node.webhooks.seen(entry, by=node.operator)
         with pytest.raises(AssertionError):
             push_and_deliver(node, sender, "a")
         assert sender.received == []
-        (delivery,) = node.deliveries(entry, subscription.id)
+        (delivery,) = node.webhooks.deliveries(entry, subscription.id, by=node.operator)
         assert (delivery.status, delivery.attempts) == (DeliveryStatus.PENDING, 1)
         assert delivery.last_error == "the node cannot open the secret of this subscription, or its own key"
         done = rotated(settings)
@@ -397,20 +395,20 @@ def test_a_secret_that_does_not_open_is_told_and_can_be_given_up(settings: Setti
             ("dataset keys", True),
             ("webhook secrets", True),
         ]
-        node.unsubscribe(entry, subscription.id)
-        node.subscribe(entry, url=URL, secret=SECRET)
+        node.webhooks.unsubscribe(entry, subscription.id, by=node.operator)
+        node.webhooks.subscribe(entry, url=URL, secret=SECRET, by=node.operator)
         push_and_deliver(node, sender, "b")
 
 
 def test_a_key_file_that_others_may_read_is_a_failed_attempt_until_it_is_put_right(settings: Settings) -> None:
     made(settings, secret=SECRET)
     with opened(settings) as (node, sender):
-        key_file, entry = settings.workspace / "dataset-keys.key", node.resolve(READINGS)
+        key_file, entry = settings.workspace / "dataset-keys.key", node.datasets.resolve(READINGS)
         key_file.chmod(0o640)
         with pytest.raises(AssertionError):
             push_and_deliver(node, sender, "a")
-        (subscription,) = node.subscriptions(entry)
-        assert [one.attempts for one in node.deliveries(entry, subscription.id)] == [1]
+        (subscription,) = node.webhooks.seen(entry, by=node.operator)
+        assert [one.attempts for one in node.webhooks.deliveries(entry, subscription.id, by=node.operator)] == [1]
         key_file.chmod(0o600)
         clock = node.ports.clock
         assert isinstance(clock, SettableClock)
@@ -422,21 +420,23 @@ def test_a_key_file_that_others_may_read_is_a_failed_attempt_until_it_is_put_rig
 def test_a_secret_that_was_moved_to_another_subscription_does_not_open(settings: Settings) -> None:
     made(settings, secret=SECRET)
     with opened(settings) as (node, sender):
-        entry = node.resolve(READINGS)
-        other = node.subscribe(entry, url=URL, secret=OTHER).subscription
+        entry = node.datasets.resolve(READINGS)
+        other = node.webhooks.subscribe(entry, url=URL, secret=OTHER, by=node.operator).subscription
         with closing(sqlite3.connect(settings.workspace / "odf.sqlite3")) as connection:
             moved = "(SELECT secret FROM subscriptions WHERE id <> ?)"
             connection.execute(f"UPDATE subscriptions SET secret = {moved} WHERE id = ?", [other.id, other.id])
             connection.commit()
         push_and_deliver(node, sender, "a")
         assert len(sender.received) == 1
-        assert [one.status for one in node.deliveries(entry, other.id)] == [DeliveryStatus.PENDING]
+        assert [one.status for one in node.webhooks.deliveries(entry, other.id, by=node.operator)] == [
+            DeliveryStatus.PENDING
+        ]
 
 
 def test_a_context_is_that_of_one_dataset(settings: Settings) -> None:
     made(settings)
     with opened(settings) as (node, _):
-        entry = node.resolve(READINGS)
+        entry = node.datasets.resolve(READINGS)
         assert entry.sealed_key is not None
         private = node_sealing(settings).open(entry.sealed_key, context=dataset_key_context(entry.id))
     assert Ed25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw() == entry.id.key

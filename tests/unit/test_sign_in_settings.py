@@ -20,7 +20,7 @@ from odfabric.domain.people.passwords import PasswordRules
 from odfabric.errors import InvalidRequest
 from odfabric.ports.people.identity_provider import IdentityProviders
 from odfabric.settings import IdTokenAlgorithm, Settings, read_settings
-from odfabric.wiring.sign_in import (
+from odfabric.wiring.people.sign_in import (
     oidc_limits,
     oidc_providers,
     open_identity_providers,

@@ -11,7 +11,7 @@ from odfabric.errors import Determinate, InvalidQuery, LimitExceeded
 from odfabric.model.engine import EngineProgress
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
 from odfabric.model.jobs.job import Job, JobKind, JobStatus
-from odfabric.wiring.timings import Timings
+from odfabric.wiring.monitoring.timings import Timings
 
 NOW = Instant.parse("2026-01-01T00:00:00Z")
 

@@ -56,7 +56,7 @@ def test_every_test_of_every_file_has_its_day(monkeypatch: pytest.MonkeyPatch) -
     for day in range(20_000, 20_105):
         monkeypatch.setattr(turns, "today", lambda day=day: day)
         items = sorted(known, key=lambda item: item.nodeid)
-        seen.append(known - conftest._for_another_day(items))  # type: ignore[arg-type]
+        seen.append(known - conftest.for_another_day(items))  # type: ignore[arg-type]
     assert set().union(*seen) == known
     assert all(cases("unit/formats/test_y.py", 30) <= each for each in seen)
     assert all(any("test_raw_query" in item.nodeid for item in each) for each in seen)

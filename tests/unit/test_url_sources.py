@@ -9,7 +9,7 @@ import pytest
 from odfabric.adapters.http.egress import Egress
 from odfabric.errors import InvalidRequest
 from odfabric.settings import Settings
-from odfabric.wiring.polling import folder_savepoints, permitted_sources, polling_ports
+from odfabric.wiring.sources.polling import folder_savepoints, permitted_sources, polling_ports
 from tests.support.servers.ftp import ftp_site
 
 

@@ -45,7 +45,7 @@ class Committed:
     def __init__(self, folder: Path, manifest: str = SNAPSHOT) -> None:
         self.memory = MemoryNode(folder)
         self.entry = self.memory.add(manifest)
-        self.heads: list[Head] = [self.memory.node.head(self.entry)]
+        self.heads: list[Head] = [self.memory.node.datasets.head(self.entry)]
         self.changes: list[tuple[int, Change]] = []
         self.times: list[Instant] = [self.memory.node.repository.current(self.entry.id)[1].system_time or START]
         client = PersistClient(MemoryBlob(), MemoryConsensus())
@@ -72,7 +72,7 @@ class Committed:
         time = Instant(START.epoch_ns + len(self.heads) * SECOND)
         blocks = link_blocks(state, events, system_time=time)
         node.commits.commit(dataset, lambda _: PlannedCommit(tuple(blocks)))
-        self.heads.append(node.head(self.entry))
+        self.heads.append(node.datasets.head(self.entry))
         self.times.append(time)
         self.changes += [(self.heads[-1].sequence_number, change) for change in changes]
 
@@ -85,7 +85,7 @@ class Committed:
         return +found
 
     def read(self, node: Node, **asked: Any) -> dict[str, Any]:
-        return node.state(self.entry, ReadState(**{"limit": ROWS_MAX, **asked}))
+        return node.rows.state(self.entry, ReadState(**{"limit": ROWS_MAX, **asked}))
 
     def rows(self, node: Node, block: Multihash) -> Counter[str]:
         return Counter(repr((row["key"], row["value"])) for row in self.read(node, as_of_block=block)["data"])

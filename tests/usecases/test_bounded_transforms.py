@@ -22,11 +22,11 @@ from odfabric.model.engine import (
     ValidateResult,
 )
 from odfabric.model.jobs.job import Job, JobStatus
+from odfabric.model.jobs.requests import PullRequest
 from odfabric.model.metadata import ExecuteTransform
 from odfabric.ports.engine import ProgressListener
 from odfabric.testing.memory_node import MemoryNode
 from odfabric.usecases.reading.read_tail import ReadTail
-from odfabric.usecases.transfer.pull_dataset import PullRequest
 from tests.usecases.manifests import DERIVED, ROOT
 from tests.usecases.test_pull_dataset import pull, push, row, verify
 
@@ -67,11 +67,11 @@ def history(memory: MemoryNode, manifest: str = ROOT, *, pushes: int = 5) -> Cat
 
 def cities(memory: MemoryNode, entry: CatalogEntry) -> list[str]:
     asked = ReadTail(skip=0, limit=1000, data_format="JsonAoS", schema_format=None)
-    return [each["city"] for each in memory.node.tail(entry, asked)["data"]]  # type: ignore[attr-defined]
+    return [each["city"] for each in memory.node.rows.tail(entry, asked)["data"]]  # type: ignore[attr-defined]
 
 
 def transactions(memory: MemoryNode, entry: CatalogEntry) -> list[ExecuteTransform]:
-    found = [link.block.event for link in memory.node.log(entry, limit=1000)][::-1]
+    found = [link.block.event for link in memory.node.datasets.log(entry, limit=1000)][::-1]
     return [event for event in found if isinstance(event, ExecuteTransform)]
 
 
@@ -81,7 +81,7 @@ def rows_of(events: list[ExecuteTransform]) -> list[int]:
 
 
 def started(memory: MemoryNode, entry: CatalogEntry) -> Job:
-    return memory.node.enqueue_pull(PullRequest(dataset=entry.id, alias=entry.alias))
+    return memory.node.requests.pull(PullRequest(dataset=entry.id, alias=entry.alias))
 
 
 def test_a_long_history_is_taken_in_several_transactions_of_one_job(memory: MemoryNode) -> None:
@@ -93,7 +93,7 @@ def test_a_long_history_is_taken_in_several_transactions_of_one_job(memory: Memo
     assert rows_of(events) == [2, 2, 1]
     assert (answer["rows"], answer["offsets"], answer["upToDate"]) == (5, {"start": 0, "end": 4}, False)
     assert len(answer["blocks"]) == 4  # the schema and three transactions
-    assert answer["head"] == str(memory.node.head(derived).hash) == answer["blocks"][-1]
+    assert answer["head"] == str(memory.node.datasets.head(derived).hash) == answer["blocks"][-1]
     assert cities(memory, derived) == cities(memory, root)
     assert [event.query_inputs[0].prev_block_hash for event in events[1:]] == [
         event.query_inputs[0].new_block_hash for event in events[:-1]
@@ -156,7 +156,7 @@ class Cancelled(Interrupted):
     job: Job
 
     def before(self) -> None:
-        self.memory.node.cancel_job(self.job.id)
+        self.memory.node.jobs.cancel(self.job.id)
 
 
 def test_a_cancelled_job_keeps_what_it_has_committed(memory: MemoryNode) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -59,14 +58,14 @@ def started(folder: Path, **given: float) -> tuple[MemoryNode, CatalogEntry]:
     entry = memory.add(ROOT)
     for day in (1, 2):
         memory.finish(pushed(memory, entry, day))
-    memory.node.relay_outbox()
+    memory.node.background.relay_outbox()
     memory.clock.advance(48 * HOUR_MS)
     return memory, entry
 
 
 def pushed(memory: MemoryNode, entry: CatalogEntry, day: int) -> Job:
     body = json.dumps({"event_time": f"2026-01-0{day}T00:00:00Z", "city": "A"}).encode() + b"\n"
-    accepted = memory.node.accept_push(PushData(dataset=entry.id, body=iter([body])))
+    accepted = memory.node.requests.push(PushData(dataset=entry.id, body=iter([body])))
     assert isinstance(accepted, Job)
     return accepted
 
@@ -94,7 +93,7 @@ def named(memory: MemoryNode, entry: CatalogEntry) -> set[str]:
 
 
 def collected(memory: MemoryNode, *, dry_run: bool = False) -> set[str]:
-    return {one.key for portion in memory.node.collect(dry_run=dry_run) for one in portion.litter}
+    return {one.key for portion in memory.node.objects.collect(dry_run=dry_run) for one in portion.litter}
 
 
 def test_what_nothing_names_goes_when_it_is_old_enough(tmp_path: Path) -> None:
@@ -130,7 +129,7 @@ def test_a_dry_run_tells_and_deletes_nothing(tmp_path: Path) -> None:
     lost = litter(memory, entry)
     memory.clock.advance(25 * HOUR_MS)
     before = keys(memory)
-    found = [one for portion in memory.node.collect(dry_run=True) for one in portion.litter]
+    found = [one for portion in memory.node.objects.collect(dry_run=True) for one in portion.litter]
     assert {one.key: one.size for one in found} == dict.fromkeys(lost, len("lost"))
     assert keys(memory) == before
 
@@ -153,7 +152,7 @@ def test_an_unfinished_job_keeps_what_is_younger_than_it(tmp_path: Path) -> None
     met = litter(memory, entry, "made by the job")
     memory.clock.advance(48 * HOUR_MS)
     assert collected(memory) == lost
-    memory.node.cancel_job(job.id)
+    memory.node.jobs.cancel(job.id)
     assert collected(memory) == met
 
 
@@ -161,8 +160,8 @@ def test_a_deleted_dataset_goes_whole_after_the_lifetime(tmp_path: Path) -> None
     memory, entry = started(tmp_path)
     memory.objects.put_bytes(in_dataset(entry.id, "proofs/x"), b"x")
     memory.node.cursors.create(entry, "warehouse", start="now")
-    memory.node.delete(entry)
-    memory.node.relay_outbox()
+    memory.node.datasets.delete(entry)
+    memory.node.background.relay_outbox()
     assert memory.node.ports.removed.removed_at(entry.id) is not None
     memory.clock.advance(23 * HOUR_MS)
     assert collected(memory) == set()
@@ -185,7 +184,7 @@ def test_a_creation_that_came_to_nothing_goes(tmp_path: Path) -> None:
     with pytest.raises(External):
         memory.add(ROOT.replace("readings", "third"))
     memory.restart()
-    second = dataset_prefix(memory.node.resolve(parse_dataset_alias("second")).id)
+    second = dataset_prefix(memory.node.datasets.resolve(parse_dataset_alias("second")).id)
     left = {key for key in keys(memory) - before if not key.startswith(second)}
     assert left
     memory.clock.advance(25 * HOUR_MS)
@@ -198,11 +197,11 @@ def test_a_published_dataset_that_the_database_does_not_know_is_left_alone(tmp_p
     memory.clock.advance(48 * HOUR_MS)
     before = keys(memory)
     memory.lose_database()
-    told = [portion for portion in memory.node.collect(dry_run=False) if portion.dataset is not None]
+    told = [portion for portion in memory.node.objects.collect(dry_run=False) if portion.dataset is not None]
     assert [(portion.litter, portion.left_alone) for portion in told] == [((), LeftAlone.UNKNOWN_HEAD)]
-    memory.node.keep_house()
+    memory.node.background.keep_house()
     assert keys(memory) == before
-    list(memory.node.rebuild(adopt=False))
+    list(memory.node.objects.rebuild(adopt=False))
     assert len(collected(memory)) == 3
 
 
@@ -213,7 +212,7 @@ def test_a_database_that_is_behind_collects_nothing(tmp_path: Path) -> None:
     memory.clock.advance(48 * HOUR_MS)
     before = keys(memory)
     memory.use_database(backup)
-    told = [portion.left_alone for portion in memory.node.collect(dry_run=False) if portion.dataset is not None]
+    told = [portion.left_alone for portion in memory.node.objects.collect(dry_run=False) if portion.dataset is not None]
     assert told == [LeftAlone.OTHER_CHAIN]
     assert keys(memory) == before
 
@@ -225,7 +224,7 @@ def test_a_damaged_chain_is_left_alone_and_the_others_are_looked_at(tmp_path: Pa
     (row, *_) = memory.node.repository.rows_down(entry.id)
     memory.objects.damage(block_key(entry.id, row.hash))
     memory.clock.advance(48 * HOUR_MS)
-    told = {portion.dataset: portion.left_alone for portion in memory.node.collect(dry_run=False)}
+    told = {portion.dataset: portion.left_alone for portion in memory.node.objects.collect(dry_run=False)}
     assert {dataset: why for dataset, why in told.items() if why} == {entry.id: LeftAlone.DAMAGED}
     assert keys(memory) & lost == litter(memory, entry)
 
@@ -237,15 +236,13 @@ def on_sqlite(tmp_path: Path) -> Iterator[MemoryNode]:
     url = f"sqlite:///{tmp_path}/node.db"
     upgrade(url)
     database = Database(url, busy_s_max=30)
-    memory._ports = replace(
-        memory._ports,
+    memory.use_ports(
         chains=SqlChains(database),
         catalog=SqlCatalog(database),
         jobs=SqlJobs(database),
         outbox=SqlOutbox(database),
         removed=SqlRemovedDatasets(database),
     )
-    memory.restart()
     yield memory
     database.close()
 
@@ -262,8 +259,8 @@ def test_a_dataset_that_is_removed_while_it_is_walked_keeps_no_other_from_being_
     lost = set().union(*(litter(memory, entry) for entry in entries))
     memory.clock.advance(48 * HOUR_MS)
     doomed = min(entries, key=lambda entry: str(entry.id))
-    memory.restart(AtCall("before", "object.block.read", lambda: memory.node.delete(doomed)))
-    told = {one.dataset: (len(one.litter), one.left_alone) for one in memory.node.collect(dry_run=False)}
+    memory.restart(AtCall("before", "object.block.read", lambda: memory.node.datasets.delete(doomed)))
+    told = {one.dataset: (len(one.litter), one.left_alone) for one in memory.node.objects.collect(dry_run=False)}
     assert told == {entry.id: (0 if entry is doomed else 3, None) for entry in entries}
     assert keys(memory) & lost == litter(memory, doomed)
 
@@ -271,9 +268,9 @@ def test_a_dataset_that_is_removed_while_it_is_walked_keeps_no_other_from_being_
 def test_a_chain_without_one_of_its_blocks_is_left_alone(tmp_path: Path) -> None:
     memory, entry = started(tmp_path)
     lost = litter(memory, entry)
-    memory.objects.delete(block_key(entry.id, memory.node.head(entry).hash))
+    memory.objects.delete(block_key(entry.id, memory.node.datasets.head(entry).hash))
     memory.clock.advance(48 * HOUR_MS)
-    assert [one.left_alone for one in memory.node.collect(dry_run=False) if one.dataset] == [LeftAlone.DAMAGED]
+    assert [one.left_alone for one in memory.node.objects.collect(dry_run=False) if one.dataset] == [LeftAlone.DAMAGED]
     assert lost <= keys(memory)
 
 
@@ -285,15 +282,15 @@ def test_house_keeping_goes_on_in_portions_and_rests_between_rounds(tmp_path: Pa
     everything = len(keys(memory))
     steps = 0
     while keys(memory) & lost:
-        memory.node.keep_house()
+        memory.node.background.keep_house()
         steps += 1
     assert everything / 4 - 2 <= steps <= everything / 4 + 2
     assert named(memory, entry) <= keys(memory)
     litter(memory, entry)
     memory.clock.advance(30 * 60 * 1000)
-    assert [memory.node.keep_house() for _ in range(4)] == [0] * 4
+    assert [memory.node.background.keep_house() for _ in range(4)] == [0] * 4
     memory.clock.advance(25 * HOUR_MS)
-    assert sum(memory.node.keep_house() for _ in range(everything)) == 3
+    assert sum(memory.node.background.keep_house() for _ in range(everything)) == 3
 
 
 class Race:
@@ -304,7 +301,7 @@ class Race:
         self.slice = example_slice(2, 1, name="again")
         self.key = data_key(self.entry.id, self.slice.physical_hash)
         # The block of the commit that came to nothing is there too.
-        self.base = self.memory.node.head(self.entry)
+        self.base = self.memory.node.datasets.head(self.entry)
         self.memory.objects.put_bytes(self.key, b"rows")
         (block,) = self.build(self.base).blocks
         self.memory.objects.put_bytes(block_key(self.entry.id, block.hash), block.data)
@@ -321,11 +318,11 @@ class Race:
 
     def commit(self) -> None:
         node = self.memory.node
-        if node.head(self.entry).sequence_number == self.base.sequence_number:
+        if node.datasets.head(self.entry).sequence_number == self.base.sequence_number:
             node.commits.commit(self.entry.id, self.build)
 
     def collect(self) -> list[CollectedPortion]:
-        return list(self.memory.node.collect(dry_run=False))
+        return list(self.memory.node.objects.collect(dry_run=False))
 
     def check(self) -> None:
         """Nothing that is named is gone; after another try and another round, all is there and nothing else."""
@@ -346,7 +343,7 @@ class Race:
 @pytest.mark.parametrize("blocks", [2, 150])
 def test_a_commit_of_any_length_looks_whether_all_is_there(tmp_path: Path, blocks: int, lost: str | None) -> None:
     memory, entry = started(tmp_path)
-    head = memory.node.head(entry)
+    head = memory.node.datasets.head(entry)
     _, state = memory.node.repository.current(entry.id)
     slices = [example_slice(number, 1) for number in range(2, 2 + blocks)]
     for one in slices:
@@ -364,11 +361,11 @@ def test_a_commit_of_any_length_looks_whether_all_is_there(tmp_path: Path, block
     memory.restart(AtCall("before", "object.other.lock", lambda: memory.objects.delete(key)))
     if lost is None:
         memory.node.commits.commit(entry.id, lambda base: planned)
-        assert memory.node.head(entry).sequence_number == head.sequence_number + blocks
+        assert memory.node.datasets.head(entry).sequence_number == head.sequence_number + blocks
         return
     with pytest.raises(Determinate, match=key):
         memory.node.commits.commit(entry.id, lambda base: planned)
-    assert memory.node.head(entry) == head
+    assert memory.node.datasets.head(entry) == head
 
 
 def calls_of(folder: Path, verb: Callable[[Race], object]) -> int:
@@ -450,8 +447,8 @@ def test_a_commit_and_the_collector_may_meet_anywhere(
 def test_a_fault_at_any_call_is_mended_by_the_next_round(tmp_path: Path) -> None:
     watch = FaultPlan()
     memory, entry = started(tmp_path / "watched")
-    memory.node.delete(memory.add(ROOT.replace("readings", "doomed")))
-    memory.node.relay_outbox()
+    memory.node.datasets.delete(memory.add(ROOT.replace("readings", "doomed")))
+    memory.node.background.relay_outbox()
     litter(memory, entry)
     memory.clock.advance(48 * HOUR_MS)
     memory.restart(watch)
@@ -461,8 +458,8 @@ def test_a_fault_at_any_call_is_mended_by_the_next_round(tmp_path: Path) -> None
     faults = [(number, fault) for number, call in enumerate(watch.calls) for fault in call.faults]
     for number, fault in faults:
         memory, entry = started(tmp_path / f"{number}-{fault.value}")
-        memory.node.delete(memory.add(ROOT.replace("readings", "doomed")))
-        memory.node.relay_outbox()
+        memory.node.datasets.delete(memory.add(ROOT.replace("readings", "doomed")))
+        memory.node.background.relay_outbox()
         litter(memory, entry)
         memory.clock.advance(48 * HOUR_MS)
         memory.restart(FaultPlan.single(number, fault))

@@ -43,7 +43,7 @@ def test_a_name_that_no_column_may_have_is_refused_where_it_stands(
         memory.add(with_columns(*names))
     assert caught.value.place.field is not None
     assert "metadata[0].read.schema" in caught.value.place.field
-    assert memory.node.datasets(after=None, limit=10) == []
+    assert memory.node.datasets.page(after=None, limit=10) == []
 
 
 def test_names_of_every_script_are_kept(memory: MemoryNode) -> None:

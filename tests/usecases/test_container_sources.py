@@ -10,11 +10,11 @@ import pytest
 from odfabric.domain.sources.source_templates import Value
 from odfabric.errors import InvalidManifest, NotFound
 from odfabric.model.jobs.job import JobStatus
+from odfabric.model.jobs.requests import PullRequest
 from odfabric.model.source import EnvVar, FetchStepContainer
 from odfabric.ports.sources.containers import ContainerAnswer, ContainerRun
 from odfabric.testing.memory_node import MemoryNode
 from odfabric.usecases.polling.container_fetch import container_run
-from odfabric.usecases.transfer.pull_dataset import PullRequest
 
 MANIFEST = """
 kind: DatasetSnapshot
@@ -45,8 +45,8 @@ def row(day: int) -> bytes:
 
 
 def pull(memory: MemoryNode, *, status: JobStatus = JobStatus.SUCCEEDED) -> dict[str, object]:
-    (entry,) = memory.node.datasets(after=None, limit=10)
-    job = memory.finish(memory.node.enqueue_pull(PullRequest(dataset=entry.id, alias=entry.alias)))
+    (entry,) = memory.node.datasets.page(after=None, limit=10)
+    job = memory.finish(memory.node.requests.pull(PullRequest(dataset=entry.id, alias=entry.alias)))
     assert job.status is status, (job.result, job.error)
     value: dict[str, object] = json.loads(job.result or job.error or "")
     return value

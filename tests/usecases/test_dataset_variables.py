@@ -13,9 +13,9 @@ from odfabric.domain.sources.source_templates import Value
 from odfabric.errors import InvalidRequest, LimitExceeded, NotFound, OdfError
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.jobs.job import Job, JobStatus
+from odfabric.model.jobs.requests import PullRequest
 from odfabric.testing.memory_node import MemoryNode
-from odfabric.usecases.transfer.pull_dataset import PullRequest
-from odfabric.wiring.polling import variable_verbs
+from odfabric.wiring.sources.polling import variable_verbs
 from tests.usecases.manifests import POLLED, ROOT
 
 SECRET = "tøken/with + parts"
@@ -40,7 +40,7 @@ def put(memory: MemoryNode, entry: CatalogEntry, name: str, value: str, *, secre
 
 
 def pulled(memory: MemoryNode, entry: CatalogEntry) -> Job:
-    return memory.finish(memory.node.enqueue_pull(PullRequest(dataset=entry.id, alias=entry.alias)))
+    return memory.finish(memory.node.requests.pull(PullRequest(dataset=entry.id, alias=entry.alias)))
 
 
 def test_templates_take_the_dataset_s_variables(memory: MemoryNode, entry: CatalogEntry) -> None:
@@ -81,7 +81,7 @@ def test_a_secret_is_in_no_error_answer_or_log(
     assert (broken.status, done.status) == (JobStatus.FAILED, JobStatus.SUCCEEDED)
     shown = [repr(job) for job in (failed, broken, done)] + [caplog.text]
     shown += [str(memory.node.variables.listed(entry, by=memory.node.operator))]
-    shown += [repr(link) for link in memory.node.log(entry, limit=9)]
+    shown += [repr(link) for link in memory.node.datasets.log(entry, limit=9)]
     shown += [str(each.stored) for each in memory.store.audit_log]
     for text in shown:
         assert SECRET not in text
@@ -148,7 +148,7 @@ def test_changes_are_audited_without_values_and_go_with_the_dataset(memory: Memo
         {"variable": "TOKEN", "change": "variable removed"},
     ]
     put(memory, entry, "TOKEN", "again")
-    memory.node.delete(entry)
+    memory.node.datasets.delete(entry)
     assert memory.store.variables == {}
 
 

@@ -13,10 +13,10 @@ from odfabric.errors import NotFound
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.identity import Name
 from odfabric.model.jobs.job import Job
+from odfabric.model.jobs.requests import PullRequest
 from odfabric.model.metadata import DatasetKind
 from odfabric.model.people.account import DatasetRole
 from odfabric.usecases.ingestion.push_data import PushData
-from odfabric.usecases.transfer.pull_dataset import PullRequest
 from tests.services.api.people import People
 from tests.usecases.manifests import DERIVED, ROOT
 
@@ -43,7 +43,7 @@ def people(tmp_path: Path) -> People:
 
 def push(people: People, entry: CatalogEntry, day: int, rows: int = 1) -> None:
     lines = "".join(f'{{"event_time":"2026-01-{day:02}T00:00:00Z","city":"C{row}"}}\n' for row in range(rows))
-    job = people.node.accept_push(PushData(dataset=entry.id, body=iter([lines.encode()])))
+    job = people.node.requests.push(PushData(dataset=entry.id, body=iter([lines.encode()])))
     assert isinstance(job, Job)
     people.memory.finish(job)
 
@@ -130,7 +130,7 @@ def test_lineage_tells_how_far_a_derivative_is_behind(people: People) -> None:
     assert behind() == 0
     push(people, root, 1, rows=3)
     assert behind() == 3
-    people.memory.finish(people.node.enqueue_pull(PullRequest(dataset=reader.id, alias=reader.alias), by=ann))
+    people.memory.finish(people.node.requests.pull(PullRequest(dataset=reader.id, alias=reader.alias), by=ann))
     assert behind() == 0
     push(people, root, 2, rows=2)
     assert behind() == 2
@@ -179,7 +179,7 @@ def test_blocks_are_paged_filtered_and_counted(people: People) -> None:
 def test_a_block_of_another_chain_is_not_there(people: People) -> None:
     entry, other = people.add("ann", "one"), people.add("ann", "two")
     with pytest.raises(NotFound, match="block"):
-        people.node.browsing.block(entry, people.node.head(other).hash, by=people.subject("ann"))
+        people.node.browsing.block(entry, people.node.datasets.head(other).hash, by=people.subject("ann"))
 
 
 def test_jobs_are_those_that_the_subject_may_see(people: People) -> None:

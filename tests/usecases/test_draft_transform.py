@@ -8,7 +8,7 @@ from odfabric.errors import InvalidRequest, LimitExceeded
 from odfabric.model.identity import DatasetAlias, Name
 from odfabric.testing.memory_node import MemoryNode
 from odfabric.usecases.transform.draft_transform import draft_transform, named_inputs
-from odfabric.wiring.drafts import DraftVerbs
+from odfabric.wiring.composed.drafts import DraftVerbs
 from tests.usecases.manifests import ROOT
 
 
@@ -57,7 +57,7 @@ def test_a_draft_is_created_as_it_was_judged(memory: MemoryNode) -> None:
     node, subject = memory.node, memory.node.operator
     snapshot = DraftVerbs(node).draft(DatasetAlias(None, Name("drafted")), "SELECT * FROM `local/city`", by=subject)
     assert DraftVerbs(node).judge(snapshot, by=subject).operator_class == "linear"
-    entry, _ = node.create(snapshot, subject)
+    entry, _ = node.datasets.create(snapshot, subject)
     assert [str(each.entry.alias) for each in node.browsing.describe(entry, by=subject).inputs if each.entry] == [
         "local/city"
     ]

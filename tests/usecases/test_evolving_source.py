@@ -15,7 +15,7 @@ from odfabric.testing.memory_node import MemoryNode
 from odfabric.usecases.ingestion.push_data import PushData
 from odfabric.usecases.reading.read_tail import ReadTail
 from odfabric.usecases.verification.verify_dataset import VerifyOptions
-from odfabric.wiring.uploads import UploadVerbs
+from odfabric.wiring.composed.uploads import UploadVerbs
 from tests.usecases.manifests import ROOT
 
 EVOLVES = ROOT.replace("        fields:\n", "        extra: {odfabric.dev/contract: evolve}\n        fields:\n")
@@ -31,7 +31,7 @@ def row(day: int, **fields: object) -> bytes:
 
 
 def pushed(memory: MemoryNode, entry: CatalogEntry, body: bytes) -> Job:
-    job = memory.node.accept_push(PushData(dataset=entry.id, body=iter([body])))
+    job = memory.node.requests.push(PushData(dataset=entry.id, body=iter([body])))
     assert isinstance(job, Job)
     return memory.finish(job)
 
@@ -44,7 +44,7 @@ def result_of(job: Job) -> dict[str, object]:
 
 def rows(memory: MemoryNode, entry: CatalogEntry) -> list[dict[str, object]]:
     asked = ReadTail(skip=0, limit=100, data_format="JsonAoS", schema_format=None)
-    found = memory.node.tail(entry, asked)["data"]
+    found = memory.node.rows.tail(entry, asked)["data"]
     assert isinstance(found, list)
     return found
 
@@ -63,7 +63,7 @@ def test_new_fields_become_columns_with_the_rows_that_have_them(memory: MemoryNo
         (None, None),
         (None, "y"),
     ]
-    job = memory.node.enqueue_verify(entry, VerifyOptions())
+    job = memory.node.requests.verify(entry, VerifyOptions())
     assert result_of(memory.finish(job)) == {"ok": True, "errors": []}
 
 
@@ -77,11 +77,11 @@ def tried(memory: MemoryNode, entry: CatalogEntry, body: bytes) -> dict[str, obj
 
 def test_a_trial_shows_the_columns_that_a_push_would_add(memory: MemoryNode) -> None:
     entry = memory.add(EVOLVES)
-    head = memory.node.head(entry)
+    head = memory.node.datasets.head(entry)
     found = tried(memory, entry, row(1, rain=5))
     assert found["addedColumns"] == ["rain"]
     assert [each["rain"] for each in found["sample"]] == [5]  # type: ignore[attr-defined]
-    assert memory.node.head(entry) == head
+    assert memory.node.datasets.head(entry) == head
 
 
 def test_a_trial_refuses_the_names_that_a_push_would_refuse(memory: MemoryNode) -> None:
@@ -96,7 +96,7 @@ def test_a_trial_refuses_the_names_that_a_push_would_refuse(memory: MemoryNode) 
 def test_one_of_several_sources_cannot_grow_alone(memory: MemoryNode) -> None:
     source = EVOLVES[EVOLVES.index("  - kind: AddPushSource") :]
     entry = memory.add(EVOLVES + source.replace("sourceName: default", "sourceName: other"))
-    job = memory.node.accept_push(PushData(dataset=entry.id, body=iter([row(1, rain=5)]), source_name="other"))
+    job = memory.node.requests.push(PushData(dataset=entry.id, body=iter([row(1, rain=5)]), source_name="other"))
     assert isinstance(job, Job)
     refused = json.loads(memory.finish(job).error or "")
     assert (refused["field"], "set-source" in refused["hint"]) == ("rain", True)

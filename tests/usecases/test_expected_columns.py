@@ -67,7 +67,7 @@ def heard(memory: MemoryNode) -> list[list[str] | None]:
 
 
 def expected(memory: MemoryNode, entry: CatalogEntry) -> list[str] | None:
-    found = memory.node.expected_columns().of(entry, memory.node.repository.current(entry.id)[1])
+    found = memory.node.datasets.expected_columns().of(entry, memory.node.repository.current(entry.id)[1])
     return None if found is None else [each.name for each in found.fields]
 
 
@@ -104,7 +104,7 @@ def test_a_manifest_of_what_has_not_run_is_judged_like_a_new_one(memory: MemoryN
 
     def asked() -> tuple[bool, list[str]]:
         request = snapshot_request(
-            snapshot, repository=node.repository, described={}, expected=node.expected_columns().of
+            snapshot, repository=node.repository, described={}, expected=node.datasets.expected_columns().of
         )
         (one,) = request.inputs
         assert one.data_schema is not None
@@ -120,7 +120,7 @@ def test_what_is_refused_is_not_created(memory: MemoryNode) -> None:
     memory.add(ROOT.replace("name: city", "name: wrong"))
     with pytest.raises(InvalidQuery, match="wrong is not right"):
         memory.add(DERIVED)
-    assert [str(each.alias) for each in memory.node.datasets(after=None, limit=10)] == ["local/readings"]
+    assert [str(each.alias) for each in memory.node.datasets.page(after=None, limit=10)] == ["local/readings"]
 
 
 def test_a_dataset_whose_own_query_is_refused_says_nothing(memory: MemoryNode) -> None:

@@ -19,11 +19,11 @@ from odfabric.errors import AlreadyExists, External
 from odfabric.formats.identifiers.references import parse_dataset_alias
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.jobs.job import Job, JobStatus
+from odfabric.model.jobs.requests import PullRequest
 from odfabric.model.metadata import AddData, ExecuteTransform
 from odfabric.testing.memory_node import MemoryNode
 from odfabric.usecases.ingestion.push_data import PushData
 from odfabric.usecases.reading.read_tail import ReadTail
-from odfabric.usecases.transfer.pull_dataset import PullRequest
 from odfabric.usecases.verification.verify_dataset import VerifyOptions
 from tests.support.turns import todays
 from tests.usecases.manifests import DERIVED, ROOT
@@ -41,28 +41,36 @@ def scenario(memory: MemoryNode) -> None:
     root: Any
     derived: Any
     root, derived = (
-        insist(lambda name=name: memory.node.resolve(parse_dataset_alias(name)))  # type: ignore[misc]
+        insist(lambda name=name: memory.node.datasets.resolve(parse_dataset_alias(name)))  # type: ignore[misc]
         for name in ("readings", "copied")
     )
-    insist(memory.node.relay_outbox)
-    insist(lambda: memory.node.subscribe(root, url="https://hooks.example/x", secret=b"s" * 32))
+    insist(memory.node.background.relay_outbox)
+    insist(
+        lambda: memory.node.webhooks.subscribe(
+            root, url="https://hooks.example/x", secret=b"s" * 32, by=memory.node.operator
+        )
+    )
     for day in (1, 2):
         body = json.dumps({"event_time": f"2026-01-0{day}T00:00:00Z", "city": "A"}).encode() + b"\n"
         insist(lambda day=day, body=body: finish(memory, push(memory, root, f"key-{day}", body)))  # type: ignore[misc]
         insist(lambda: derive(memory, derived))
-    insist(memory.node.relay_outbox)
+    insist(memory.node.background.relay_outbox)
     for _ in range(ATTEMPTS_MAX):
         memory.clock.advance(3_600_000)
-        insist(lambda: [memory.node.deliver(due) for due in memory.node.due_deliveries("drill", limit=8)])
+        insist(
+            lambda: [
+                memory.node.background.deliver(due) for due in memory.node.background.due_deliveries("drill", limit=8)
+            ]
+        )
 
 
 def derive(memory: MemoryNode, derived: CatalogEntry) -> None:
-    finish(memory, memory.node.enqueue_pull(PullRequest(dataset=derived.id, alias=derived.alias)))
+    finish(memory, memory.node.requests.pull(PullRequest(dataset=derived.id, alias=derived.alias)))
 
 
 def push(memory: MemoryNode, entry: object, key: str, body: bytes) -> Job | None:
     request = PushData(dataset=entry.id, body=iter([body]), idempotency_key=key)  # type: ignore[attr-defined]
-    found = memory.node.accept_push(request)
+    found = memory.node.requests.push(request)
     return found if isinstance(found, Job) else None
 
 
@@ -88,22 +96,22 @@ def insist(verb: Callable[[], T], *, tolerate: type[Exception] = External) -> T 
 def check(memory: MemoryNode) -> None:
     """Chains verify, rows and transactions are there once, every event was delivered, in order."""
     memory.restart()
-    root, derived = (memory.node.resolve(parse_dataset_alias(name)) for name in ("readings", "copied"))
+    root, derived = (memory.node.datasets.resolve(parse_dataset_alias(name)) for name in ("readings", "copied"))
     for entry in (root, derived):
-        tail = memory.node.tail(entry, ReadTail(skip=0, limit=10, data_format="JsonAoS", schema_format=None))
+        tail = memory.node.rows.tail(entry, ReadTail(skip=0, limit=10, data_format="JsonAoS", schema_format=None))
         assert [row["offset"] for row in tail["data"]] == [0, 1]  # type: ignore[attr-defined]
-        events = [link.block.event for link in memory.node.log(entry, limit=100)]
+        events = [link.block.event for link in memory.node.datasets.log(entry, limit=100)]
         assert sum(isinstance(event, AddData | ExecuteTransform) for event in events) == 2
-        job = memory.finish(memory.node.enqueue_verify(entry, VerifyOptions()))
+        job = memory.finish(memory.node.requests.verify(entry, VerifyOptions()))
         assert json.loads(job.result or "{}") == {"ok": True, "errors": []}
-    subscriptions = memory.node.subscriptions(root)
+    subscriptions = memory.node.webhooks.seen(root, by=memory.node.operator)
     for subscription in subscriptions:
-        log = memory.node.deliveries(root, subscription.id)
+        log = memory.node.webhooks.deliveries(root, subscription.id, by=memory.node.operator)
         assert [entry.sequence for entry in log] == list(range(len(log), 0, -1))
         assert len(log) == 2
     sent = {webhook.headers["webhook-id"] for webhook in memory.webhooks.received}
     assert len(sent) >= 2
-    assert memory.node.relay_outbox() == 0
+    assert memory.node.background.relay_outbox() == 0
 
 
 def watched(folder: Path) -> list[tuple[int, Fault, str]]:

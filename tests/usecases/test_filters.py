@@ -28,17 +28,17 @@ URL, OTHER_URL = "https://receiver.test/all", "https://receiver.test/data"
 def test_a_change_without_records_makes_no_event_and_the_next_one_covers_it(tmp_path: Path) -> None:
     memory = MemoryNode(tmp_path)
     entry, node = memory.add(ROOT), memory.node
-    node.relay_outbox()
-    began = node.head(entry).hash
-    node.subscribe(entry, url=URL, secret=None)
+    node.background.relay_outbox()
+    began = node.datasets.head(entry).hash
+    node.webhooks.subscribe(entry, url=URL, secret=None, by=node.operator)
     node.webhooks.subscribe(entry, by=node.operator, url=OTHER_URL, secret=None, moves=MoveOptions(only_with_data=True))
     push(memory, entry, 1)
     node.editing.set_info(entry, [SetInfo(description="Where buses are")], node.operator, seen=None)
-    node.relay_outbox()
+    node.background.relay_outbox()
     push(memory, entry, 2)
     for _ in range(5):
-        for delivery in node.due_deliveries("test", limit=8):
-            node.deliver(delivery)
+        for delivery in node.background.due_deliveries("test", limit=8):
+            node.background.deliver(delivery)
     every = [json.loads(each.body)["data"] for each in memory.webhooks.received if each.url == URL]
     filtered = [json.loads(each.body)["data"] for each in memory.webhooks.received if each.url == OTHER_URL]
     assert [each["records"] for each in every] == [1, 0, 1]
@@ -53,7 +53,7 @@ def test_a_change_without_records_makes_no_event_and_the_next_one_covers_it(tmp_
 def committed(tmp_path: Path) -> Committed:
     made = Committed(tmp_path)
     made.commit([(A, "a", 1.0), (A, "b", 2.0)])
-    made.memory.node.relay_outbox()
+    made.memory.node.background.relay_outbox()
     return made
 
 
@@ -67,11 +67,11 @@ def follow(committed: Committed, moves: MoveOptions, **settings: int) -> Node:
 
 def received(committed: Committed, node: Node) -> list[dict[str, Any]]:
     """What the receiver has got, once everything is delivered."""
-    while node.relay_outbox():
+    while node.background.relay_outbox():
         pass
-    while due := node.due_deliveries("test", limit=8):
+    while due := node.background.due_deliveries("test", limit=8):
         for delivery in due:
-            node.deliver(delivery)
+            node.background.deliver(delivery)
     events = [json.loads(each.body) for each in committed.memory.webhooks.received]
     for event in events:
         Draft202012Validator(event_schema(CATALOGUE[EventType.HEAD_MOVED])).validate(event)
@@ -182,12 +182,12 @@ def test_the_same_event_has_the_same_bytes_at_each_attempt(committed: Committed)
     node = follow(committed, MoveOptions(with_rows=True))
     committed.memory.webhooks.script.extend([WebhookResponse(503), WebhookResponse(503)])
     committed.commit([(A, "c", 3.0)])
-    while node.relay_outbox():
+    while node.background.relay_outbox():
         pass
     for _ in range(3):
         committed.memory.clock.advance(24 * 3_600_000)
-        for delivery in node.due_deliveries("test", limit=8):
-            node.deliver(delivery)
+        for delivery in node.background.due_deliveries("test", limit=8):
+            node.background.deliver(delivery)
     bodies = [each.body for each in committed.memory.webhooks.received]
     assert len(bodies) == 3
     assert len(set(bodies)) == 1
@@ -195,5 +195,5 @@ def test_the_same_event_has_the_same_bytes_at_each_attempt(committed: Committed)
 
 def push(memory: MemoryNode, entry: CatalogEntry, day: int) -> None:
     row = json.dumps({"event_time": f"2026-01-{day:02}T00:00:00Z", "city": "A"}).encode()
-    memory.node.accept_push(PushData(dataset=entry.id, body=iter([row])))
+    memory.node.requests.push(PushData(dataset=entry.id, body=iter([row])))
     memory.work()

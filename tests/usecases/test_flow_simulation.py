@@ -92,12 +92,12 @@ class History:
     def push(self) -> None:
         row = json.dumps({"event_time": "2026-01-01T00:00:00Z", "city": str(self.pushed)}) + "\n"
         calm, self.weather.calm = self.weather.calm, True
-        self.memory.node.accept_push(PushData(dataset=self.root.id, body=iter([row.encode()])))
+        self.memory.node.requests.push(PushData(dataset=self.root.id, body=iter([row.encode()])))
         self.weather.calm = calm
         self.pushed += 1
 
     def relay(self) -> None:
-        self.memory.node.relay_outbox()
+        self.memory.node.background.relay_outbox()
 
     def schedule(self) -> None:
         """Either of two schedulers; their leases do not keep them apart here."""
@@ -105,14 +105,14 @@ class History:
         self.memory.clock.advance(self.chance.randint(0, 20_000))
 
     def work(self) -> None:
-        run = self.memory.node.lease_job("worker")
+        run = self.memory.node.jobs.lease("worker")
         if run is not None:
-            self.memory.node.run_job(run)
+            self.memory.node.jobs.run(run)
 
     def die(self) -> None:
         """A worker with a job in hand, or the whole node."""
         if self.chance.random() < 0.5:
-            self.memory.node.lease_job("killed")
+            self.memory.node.jobs.lease("killed")
             self.memory.clock.advance(40_000)
         else:
             self.memory.restart(FaultPlan(self.weather))

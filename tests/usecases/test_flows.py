@@ -35,8 +35,8 @@ from odfabric.ports.engine import ProgressListener
 from odfabric.testing.memory_node import START, MemoryNode
 from odfabric.usecases.flows.change_flows import SeenFlow
 from odfabric.usecases.ingestion.push_data import PushData
-from odfabric.wiring.metrics import FlowsCollector
-from odfabric.wiring.verifying import VerifyVerbs
+from odfabric.wiring.composed.verifying import VerifyVerbs
+from odfabric.wiring.monitoring.metrics import FlowsCollector
 from tests.usecases.manifests import DERIVED, POLLED, ROOT
 
 SECOND = 1000
@@ -54,7 +54,7 @@ def row(day: int, city: str = "A") -> str:
 
 
 def push(memory: MemoryNode, entry: CatalogEntry, text: str) -> None:
-    job = memory.node.accept_push(PushData(dataset=entry.id, body=iter([text.encode()])))
+    job = memory.node.requests.push(PushData(dataset=entry.id, body=iter([text.encode()])))
     assert isinstance(job, Job)
     assert memory.finish(job).status is JobStatus.SUCCEEDED
 
@@ -75,7 +75,9 @@ def rows(memory: MemoryNode, entry: CatalogEntry) -> int:
 
 def commits(memory: MemoryNode, entry: CatalogEntry) -> int:
     """How many transactions a derivative dataset has had."""
-    return sum(type(link.block.event).__name__ == "ExecuteTransform" for link in memory.node.log(entry, limit=1000))
+    return sum(
+        type(link.block.event).__name__ == "ExecuteTransform" for link in memory.node.datasets.log(entry, limit=1000)
+    )
 
 
 def flow(memory: MemoryNode, entry: CatalogEntry, kind: FlowKind = FlowKind.TRANSFORM) -> SeenFlow:
@@ -159,12 +161,12 @@ class TestFollowing:
     def test_what_came_while_it_ran_is_read_by_the_next_run(self, memory: MemoryNode) -> None:
         root, first = memory.add(ROOT), memory.add(DERIVED)
         push(memory, root, row(1))
-        memory.node.relay_outbox()
+        memory.node.background.relay_outbox()
         memory.node.flows.step("worker")
         assert last_run(memory, first).status is RunStatus.RUNNING
         push(memory, root, row(2))
         push(memory, root, row(3))
-        memory.node.relay_outbox()
+        memory.node.background.relay_outbox()
         waiting, running = flow(memory, first).runs
         assert (waiting.status, running.status) == (RunStatus.WAITING, RunStatus.RUNNING)
         memory.work()
@@ -175,7 +177,7 @@ class TestFollowing:
         memory.work()
         for day in range(1, 10):
             push(memory, root, row(day))
-            memory.node.relay_outbox()
+            memory.node.background.relay_outbox()
         memory.work()
         assert (rows(memory, first), commits(memory, first)) == (9, 1)
         assert last_run(memory, first).cause_count == 9
@@ -230,7 +232,7 @@ class TestFollowing:
     def test_a_run_that_waits_is_told_that_its_flow_was_paused(self, memory: MemoryNode) -> None:
         root, first = memory.add(ROOT), memory.add(DERIVED)
         push(memory, root, row(1))
-        memory.node.relay_outbox()
+        memory.node.background.relay_outbox()
         memory.node.flows.pause(first, FlowKind.TRANSFORM, by=memory.node.operator)
         assert memory.work() == 0
         assert isinstance(flow(memory, first).waits, WaitWhilePaused)
@@ -377,7 +379,7 @@ class TestFailures:
     def test_a_run_that_was_cancelled_is_not_tried_again(self, memory: MemoryNode) -> None:
         root, first = memory.add(ROOT), memory.add(DERIVED)
         push(memory, root, row(1))
-        memory.node.relay_outbox()
+        memory.node.background.relay_outbox()
         memory.node.flows.step("worker")
         run = last_run(memory, first)
         memory.node.flows.cancel(run.id, by=memory.node.operator)

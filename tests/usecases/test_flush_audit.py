@@ -31,9 +31,9 @@ def flush(memory: MemoryNode) -> int:
 
 
 def rows(memory: MemoryNode) -> list[dict[str, object]]:
-    entry = memory.node.resolve(AUDIT_ALIAS)
+    entry = memory.node.datasets.resolve(AUDIT_ALIAS)
     asked = ReadTail(skip=0, limit=1000, data_format="JsonAoS", schema_format=None)
-    found = memory.node.tail(entry, asked)["data"]
+    found = memory.node.rows.tail(entry, asked)["data"]
     assert isinstance(found, list)
     return found
 
@@ -57,15 +57,15 @@ def test_changes_are_in_the_dataset_and_their_rows_are_not_told_again(memory: Me
     (last,) = [row for row in found if row["kind"] == "dataset.created"]
     assert (last["target"], last["dataset"]) == ("local/readings", str(created.id))
     assert last["account_name"] == "local"
-    assert json.loads(str(last["detail"]))["newHead"] == str(memory.node.head(created).hash)
+    assert json.loads(str(last["detail"]))["newHead"] == str(memory.node.datasets.head(created).hash)
 
 
 def test_the_audit_of_the_audit_does_not_go_on_for_ever(memory: MemoryNode) -> None:
     memory.add(ROOT)
     flush(memory)
-    head = memory.node.head(memory.node.resolve(AUDIT_ALIAS))
+    head = memory.node.datasets.head(memory.node.datasets.resolve(AUDIT_ALIAS))
     assert flush(memory) == 0
-    assert memory.node.head(memory.node.resolve(AUDIT_ALIAS)) == head
+    assert memory.node.datasets.head(memory.node.datasets.resolve(AUDIT_ALIAS)) == head
 
 
 def test_a_batch_that_was_committed_and_not_marked_adds_nothing(memory: MemoryNode) -> None:
@@ -89,7 +89,7 @@ def test_entries_of_a_push_that_failed_stay(memory: MemoryNode) -> None:
     memory.add(ROOT)
 
     def cancelled(job: Job) -> Job:
-        return memory.node.cancel_job(job.id)
+        return memory.node.jobs.cancel(job.id)
 
     assert memory.node.audit.flush(cancelled) == 0
     assert flush(memory) > 0
@@ -111,8 +111,8 @@ def test_refusals_are_told_once_they_are_counted_no_further(memory: MemoryNode) 
 def test_the_dataset_verifies(memory: MemoryNode) -> None:
     memory.add(ROOT)
     flush(memory)
-    entry = memory.node.resolve(AUDIT_ALIAS)
-    job = memory.finish(memory.node.enqueue_verify(entry, VerifyOptions()))
+    entry = memory.node.datasets.resolve(AUDIT_ALIAS)
+    job = memory.finish(memory.node.requests.verify(entry, VerifyOptions()))
     assert job.status is JobStatus.SUCCEEDED
     assert json.loads(job.result or "")["ok"]
 
@@ -120,7 +120,7 @@ def test_the_dataset_verifies(memory: MemoryNode) -> None:
 def test_nobody_alters_it_and_its_readers_are_chosen_by_admins(memory: MemoryNode) -> None:
     flush(memory)
     node, people = memory.node, memory.node.people
-    entry, operator = node.resolve(AUDIT_ALIAS), memory.node.operator
+    entry, operator = node.datasets.resolve(AUDIT_ALIAS), memory.node.operator
     for action in (Action.PUSH, Action.WRITE, Action.DELETE):
         with pytest.raises(AccessDenied, match="nobody may"):
             node.access.require(operator, action, entry)
@@ -135,4 +135,4 @@ def test_nobody_alters_it_and_its_readers_are_chosen_by_admins(memory: MemoryNod
     with pytest.raises(InvalidRequest):
         set_visibility(entry, Visibility.PUBLIC, subject=operator, ports=people)
     with pytest.raises(AccessDenied):
-        node.delete(entry)
+        node.datasets.delete(entry)

@@ -46,11 +46,11 @@ def readings(memory: MemoryNode) -> CatalogEntry:
 def push(memory: MemoryNode, entry: CatalogEntry, *cities: str) -> Job:
     lines = [{"event_time": "2026-01-01T00:00:00Z", "city": city} for city in cities]
     body = "\n".join(map(json.dumps, lines)).encode()
-    job = memory.node.accept_push(PushData(dataset=entry.id, body=iter([body])))
+    job = memory.node.requests.push(PushData(dataset=entry.id, body=iter([body])))
     assert isinstance(job, Job)
     done = memory.finish(job)
     assert done.status is JobStatus.SUCCEEDED, done.error
-    memory.node.relay_outbox()
+    memory.node.background.relay_outbox()
     return done
 
 
@@ -63,8 +63,8 @@ def index_jobs(memory: MemoryNode) -> list[Job]:
 
 
 def do_jobs(memory: MemoryNode) -> None:
-    while (run := memory.node.lease_job("test")) is not None:
-        memory.node.run_job(run)
+    while (run := memory.node.jobs.lease("test")) is not None:
+        memory.node.jobs.run(run)
 
 
 def frontier(memory: MemoryNode, entry: CatalogEntry) -> IndexFrontier | None:
@@ -98,7 +98,7 @@ def test_an_index_follows_when_it_is_some_blocks_behind(memory: MemoryNode, read
     do_jobs(memory)
     found = frontier(memory, readings)
     assert found is not None
-    assert found.upper == memory.node.head(readings).sequence_number + 1
+    assert found.upper == memory.node.datasets.head(readings).sequence_number + 1
     for _ in range(3):
         push(memory, readings, "D")
     assert len(index_jobs(memory)) == 1, "nothing new came"
@@ -235,8 +235,8 @@ def test_the_index_of_a_deleted_dataset_goes(memory: MemoryNode, readings: Catal
     definition = definition_of(memory, readings)
     assert memory.state_index.frontier(definition) is not None
     jobs = len(index_jobs(memory))
-    memory.node.delete(readings)
-    memory.node.relay_outbox()
+    memory.node.datasets.delete(readings)
+    memory.node.background.relay_outbox()
     assert memory.state_index.frontier(definition) is None
     assert len(index_jobs(memory)) == jobs, "nothing is left to be done"
 
@@ -248,14 +248,14 @@ def test_an_index_that_could_not_be_dropped_is_dropped_by_a_job(
         push(memory, readings, city)
     do_jobs(memory)
     definition = definition_of(memory, readings)
-    memory.node.delete(readings)
+    memory.node.datasets.delete(readings)
 
     def fail(dataset: DatasetId, *, but: IndexDefinition | None = None) -> int:
         raise Determinate("away")
 
     with monkeypatch.context() as patched:
         patched.setattr(memory.state_index, "drop", fail)
-        memory.node.relay_outbox()
+        memory.node.background.relay_outbox()
     assert memory.state_index.frontier(definition) is not None
     do_jobs(memory)
     assert memory.state_index.frontier(definition) is None

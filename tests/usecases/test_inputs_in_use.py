@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +35,7 @@ class Two:
         return self.memory.node.repository
 
     def delete(self) -> None:
-        self.memory.node.delete(self.input)
+        self.memory.node.datasets.delete(self.input)
 
     def create(self) -> None:
         self.memory.add(DERIVED)
@@ -160,8 +159,7 @@ class FewLocks:
 
 def test_many_who_wait_leave_a_lock_to_the_one_they_wait_for(tmp_path: Path) -> None:
     memory = MemoryNode(tmp_path)
-    memory._ports = replace(memory._ports, objects=FewLocks(memory.objects))  # type: ignore[arg-type]
-    memory.restart()
+    memory.use_ports(objects=FewLocks(memory.objects))
     memory.add(ROOT)
     outcomes = outcomes_of_threads(lambda number: memory.add(DERIVED.replace("copied", f"copied{number}")), count=4)
     assert [outcome for outcome in outcomes if isinstance(outcome, OdfError)] == []

@@ -15,11 +15,11 @@ from odfabric.errors import Determinate
 from odfabric.model.engine import IngestRequest, IngestResult
 from odfabric.model.instant import NANOS_PER_MILLI, Instant
 from odfabric.model.jobs.job import Job, JobStatus
+from odfabric.model.jobs.requests import PullRequest
 from odfabric.ports.engine import ProgressListener
 from odfabric.testing.memory_node import START, MemoryNode
 from odfabric.usecases.ingestion.push_data import PushData
 from odfabric.usecases.jobs.run_job import RetryRule
-from odfabric.usecases.transfer.pull_dataset import PullRequest
 from tests.usecases.manifests import POLLED, ROOT
 
 ROWS = b'{"event_time":"2026-01-01T00:00:00Z","city":"A","value":1}\n'
@@ -43,7 +43,7 @@ class DyingEngine(MemoryEngine):
 def pushed(folder: Path, engine: DyingEngine) -> Job:
     memory = MemoryNode(folder)
     memory.use_engine(engine)
-    accepted = memory.node.accept_push(PushData(dataset=memory.add(ROOT).id, body=iter([ROWS])))
+    accepted = memory.node.requests.push(PushData(dataset=memory.add(ROOT).id, body=iter([ROWS])))
     assert isinstance(accepted, Job)
     return memory.finish(accepted)
 
@@ -76,7 +76,7 @@ def polled(folder: Path, page: MemoryPage) -> tuple[MemoryNode, Job]:
     memory = MemoryNode(folder)
     memory.http.pages[PAGE] = page
     entry = memory.add(FROM_PAGE)
-    return memory, memory.node.enqueue_pull(PullRequest(dataset=entry.id, alias=entry.alias))
+    return memory, memory.node.requests.pull(PullRequest(dataset=entry.id, alias=entry.alias))
 
 
 @pytest.mark.parametrize(
@@ -108,15 +108,15 @@ def test_a_source_is_left_alone_as_long_as_it_wishes_within_a_limit(
 ) -> None:
     memory, job = polled(tmp_path, MemoryPage(status=503, retry_after_s=wished_s))
     assert memory.settings.job_retry_after_s_max == 600
-    run = memory.node.lease_job("test")
+    run = memory.node.jobs.lease("test")
     assert run is not None
-    memory.node.run_job(run)
-    failed_at = memory.node.job(job.id).updated_at
+    memory.node.jobs.run(run)
+    failed_at = memory.node.jobs.get(job.id).updated_at
     if granted_s:
         memory.clock.set(later(failed_at, granted_s * 1000 - 100))
-        assert memory.node.lease_job("test") is None
+        assert memory.node.jobs.lease("test") is None
     memory.clock.set(later(failed_at, granted_s * 1000 + 100))
-    assert memory.node.lease_job("test") is not None
+    assert memory.node.jobs.lease("test") is not None
 
 
 @given(

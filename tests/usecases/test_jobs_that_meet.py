@@ -17,6 +17,7 @@ from odfabric.model.commit import CatalogEntry, Head
 from odfabric.model.engine import IngestRequest, IngestResult
 from odfabric.model.identity import DatasetAlias, Name
 from odfabric.model.jobs.job import Job, JobKind, JobStatus
+from odfabric.model.jobs.requests import PullRequest
 from odfabric.model.metadata import SetInfo
 from odfabric.ports.engine import ProgressListener
 from odfabric.testing.memory_node import START, MemoryNode
@@ -25,7 +26,6 @@ from odfabric.usecases.ingestion.push_data import PushData
 from odfabric.usecases.queries.query_data import QueryData
 from odfabric.usecases.queries.query_document import QueryForm
 from odfabric.usecases.reading.read_tail import ReadTail
-from odfabric.usecases.transfer.pull_dataset import PullRequest
 from odfabric.usecases.verification.verify_dataset import VerifyOptions
 from tests.support.at_call import AtCall
 from tests.usecases.manifests import DERIVED, POLLED, ROOT
@@ -51,12 +51,12 @@ def during_ingest(memory: MemoryNode, act: Callable[[], object]) -> None:
 
 
 def rows(memory: MemoryNode, entry: CatalogEntry) -> int:
-    tail = memory.node.tail(entry, ReadTail(skip=0, limit=100, data_format="JsonAoS", schema_format=None))
+    tail = memory.node.rows.tail(entry, ReadTail(skip=0, limit=100, data_format="JsonAoS", schema_format=None))
     return len(tail["data"])  # type: ignore[arg-type]
 
 
 def push(memory: MemoryNode, entry: CatalogEntry) -> Job:
-    job = memory.node.accept_push(PushData(dataset=entry.id, body=iter([ROW])))
+    job = memory.node.requests.push(PushData(dataset=entry.id, body=iter([ROW])))
     assert isinstance(job, Job)
     return job
 
@@ -65,20 +65,20 @@ def test_two_pulls_that_poll_one_source_take_a_file_once(memory: MemoryNode) -> 
     polled = memory.add(POLLED.replace("kind: Ledger, primaryKey: [event_time, city]", "kind: Append"))
     derived = memory.add(DERIVED.replace("readings", "polled"))
     memory.files.add("arrivals/1.ndjson", ROW, modified_at=START)
-    other = memory.node.enqueue_pull(PullRequest(dataset=polled.id, alias=polled.alias))
+    other = memory.node.requests.pull(PullRequest(dataset=polled.id, alias=polled.alias))
     during_ingest(memory, lambda: memory.finish(other))
-    recursive = memory.node.enqueue_pull(PullRequest(dataset=derived.id, alias=derived.alias, recursive=True))
+    recursive = memory.node.requests.pull(PullRequest(dataset=derived.id, alias=derived.alias, recursive=True))
     assert memory.finish(recursive).status is JobStatus.SUCCEEDED
     assert (rows(memory, polled), rows(memory, derived)) == (1, 1)
 
 
 def test_a_push_that_is_cancelled_while_the_engine_works_commits_nothing(memory: MemoryNode) -> None:
     entry = memory.add(ROOT)
-    head = memory.node.head(entry)
+    head = memory.node.datasets.head(entry)
     job = push(memory, entry)
-    during_ingest(memory, lambda: memory.node.cancel_job(job.id))
+    during_ingest(memory, lambda: memory.node.jobs.cancel(job.id))
     assert memory.finish(job).status is JobStatus.CANCELLED
-    assert memory.node.head(entry) == head
+    assert memory.node.datasets.head(entry) == head
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -88,7 +88,7 @@ def test_a_push_is_cancelled_or_committed_and_the_answer_is_true(memory: MemoryN
     memory.restart(at_commit)
     job = push(memory, entry)
     told: list[JobStatus] = []
-    at_commit.act = lambda: told.append(memory.node.cancel_job(job.id).status)
+    at_commit.act = lambda: told.append(memory.node.jobs.cancel(job.id).status)
     ended = memory.finish(job)
     if when == "before":
         assert (told, ended.status, rows(memory, entry)) == ([JobStatus.CANCELLED], JobStatus.CANCELLED, 0)
@@ -101,10 +101,10 @@ def test_a_push_that_is_cancelled_as_its_group_commits_is_left_out(memory: Memor
     at_commit = AtCall("before", "chain.append")
     memory.restart(at_commit)
     jobs = [push(memory, entry) for _ in range(3)]
-    at_commit.act = lambda: memory.node.cancel_job(jobs[1].id)
+    at_commit.act = lambda: memory.node.jobs.cancel(jobs[1].id)
     ended = [memory.finish(job).status for job in (jobs[0], jobs[2])]
     assert ended == [JobStatus.SUCCEEDED] * 2
-    assert memory.node.job(jobs[1].id).status is JobStatus.CANCELLED
+    assert memory.node.jobs.get(jobs[1].id).status is JobStatus.CANCELLED
     assert rows(memory, entry) == 2
 
 
@@ -124,7 +124,7 @@ def test_a_job_that_kills_its_workers_is_given_up(memory: MemoryNode) -> None:
     entry = memory.add(ROOT)
     job = push(memory, entry)
     for _ in range(memory.node.settings.job_attempts_max):
-        assert memory.node.lease_job("dies") is not None
+        assert memory.node.jobs.lease("dies") is not None
         memory.clock.advance(31_000)
     ended = memory.finish(job)
     assert ended.status is JobStatus.FAILED
@@ -135,11 +135,11 @@ def test_a_job_that_committed_before_it_died_for_the_last_time_has_succeeded(mem
     entry = memory.add(ROOT)
     job = push(memory, entry)
     for _ in range(memory.node.settings.job_attempts_max - 1):
-        memory.node.lease_job("dies")
+        memory.node.jobs.lease("dies")
         memory.clock.advance(31_000)
-    run = memory.node.lease_job("commits, then dies")
+    run = memory.node.jobs.lease("commits, then dies")
     assert run is not None
-    memory.node._verbs[JobKind.PUSH](run.lease.job, run)
+    memory.node.jobs.verbs[JobKind.PUSH](run.lease.job, run)
     memory.clock.advance(31_000)
     assert memory.finish(job).status is JobStatus.SUCCEEDED
     assert rows(memory, entry) == 1
@@ -150,7 +150,7 @@ def test_a_copy_cannot_take_the_place_of_a_dataset_that_is_here(memory: MemoryNo
     entry = memory.add(ROOT)
     memory.remotes.publish_store("https://elsewhere.example/x", memory.objects, prefix=dataset_prefix(entry.id))
     alias = DatasetAlias(memory.node.account, Name("second"))
-    job = memory.node.enqueue_pull(PullRequest(dataset=None, alias=alias, url="https://elsewhere.example/x"))
+    job = memory.node.requests.pull(PullRequest(dataset=None, alias=alias, url="https://elsewhere.example/x"))
     ended = memory.finish(job)
     assert (json.loads(ended.error or "")["code"], ended.attempts) == ("already-exists", 1)
     assert memory.objects.read_ref(alias_key(entry.id)) == "local/readings"
@@ -159,7 +159,7 @@ def test_a_copy_cannot_take_the_place_of_a_dataset_that_is_here(memory: MemoryNo
 def test_a_query_touches_no_dataset_whose_name_only_begins_alike(memory: MemoryNode) -> None:
     memory.add(ROOT)
     memory.add(ROOT.replace("name: readings", "name: read"))
-    document = memory.node.query_document(QueryData(sql="SELECT * FROM readings"), QueryForm(include=("Input",)))
+    document = memory.node.rows.query_document(QueryData(sql="SELECT * FROM readings"), QueryForm(include=("Input",)))
     assert [found["alias"] for found in document["input"]["datasets"]] == ["readings"]  # type: ignore[index]
 
 
@@ -167,13 +167,13 @@ def test_a_command_leaves_the_pulls_of_a_node_to_the_node(memory: MemoryNode) ->
     """They have other rights to files; its own pull behind it waits until a worker has done the first one."""
     polled = memory.add(POLLED)
     memory.files.add("arrivals/1.ndjson", ROW, modified_at=START)
-    of_node = memory.node.enqueue_pull(PullRequest(dataset=polled.id, alias=polled.alias))
-    own = memory.node.enqueue_pull(PullRequest(dataset=polled.id, alias=polled.alias, folder_of_user=Path("/")))
-    assert memory.node._lease_towards(own, "cli") is None
-    worker = memory.node.lease_job("worker")
+    of_node = memory.node.requests.pull(PullRequest(dataset=polled.id, alias=polled.alias))
+    own = memory.node.requests.pull(PullRequest(dataset=polled.id, alias=polled.alias, folder_of_user=Path("/")))
+    assert memory.node.jobs.lease_towards(own, "cli") is None
+    worker = memory.node.jobs.lease("worker")
     assert worker is not None
     assert worker.lease.job.id == of_node.id
-    memory.node.run_job(worker)
+    memory.node.jobs.run(worker)
     assert memory.finish(own).status is JobStatus.SUCCEEDED
 
 
@@ -181,9 +181,9 @@ def test_staged_bodies_are_collected_only_when_old_and_of_no_unfinished_job(memo
     entry = memory.add(ROOT)
     waiting = push(memory, entry)
     memory.objects.put_bytes("staging/abandoned", b"x")
-    assert memory.node.keep_house() == 0
+    assert memory.node.background.keep_house() == 0
     memory.clock.advance(25 * 3600 * 1000)
-    assert memory.node.keep_house() == 1
+    assert memory.node.background.keep_house() == 1
     assert memory.finish(waiting).status is JobStatus.SUCCEEDED
 
 
@@ -191,12 +191,12 @@ def test_a_copy_without_its_inputs_is_verified_as_far_as_can_be(memory: MemoryNo
     other = MemoryNode(tmp_path / "other", seed=1)
     root, derived = other.add(ROOT), other.add(DERIVED)
     other.finish(push(other, root))
-    other.finish(other.node.enqueue_pull(PullRequest(dataset=derived.id, alias=derived.alias)))
+    other.finish(other.node.requests.pull(PullRequest(dataset=derived.id, alias=derived.alias)))
     memory.remotes.publish_store("https://elsewhere.example/d", other.objects, prefix=dataset_prefix(derived.id))
     alias = DatasetAlias(memory.node.account, Name("copied"))
-    memory.finish(memory.node.enqueue_pull(PullRequest(dataset=None, alias=alias, url="https://elsewhere.example/d")))
-    copy = memory.node.resolve(replace(alias))
-    report = json.loads(memory.finish(memory.node.enqueue_verify(copy, VerifyOptions())).result or "")
+    memory.finish(memory.node.requests.pull(PullRequest(dataset=None, alias=alias, url="https://elsewhere.example/d")))
+    copy = memory.node.datasets.resolve(replace(alias))
+    report = json.loads(memory.finish(memory.node.requests.verify(copy, VerifyOptions())).result or "")
     assert (report["ok"], report["errors"]) == (True, [])
     assert str(root.id) in report["skipped"][0]
 
@@ -216,7 +216,7 @@ def test_a_commit_while_it_is_verified_is_no_fault_of_a_dataset(memory: MemoryNo
     entry = memory.add(ROOT)
     at_ref = AtCall("before", "object.ref.read")
     memory.restart(at_ref)
-    job = memory.node.enqueue_verify(entry, VerifyOptions())
+    job = memory.node.requests.verify(entry, VerifyOptions())
     at_ref.act = lambda: describe(memory, entry, "committed meanwhile")
     assert json.loads(memory.finish(job).result or "")["errors"] == []
     assert at_ref.act is None
@@ -232,7 +232,7 @@ def test_a_head_that_is_about_to_be_published_is_no_fault_of_a_dataset(memory: M
     memory.objects.write_ref(head_key(entry.id), published)
     at_block = AtCall("before", "object.block.read")
     memory.restart(at_block)
-    job = memory.node.enqueue_verify(entry, VerifyOptions())
+    job = memory.node.requests.verify(entry, VerifyOptions())
     at_block.act = lambda: memory.objects.write_ref(head_key(entry.id), head)
     assert json.loads(memory.finish(job).result or "")["errors"] == []
 
@@ -244,7 +244,7 @@ def test_of_two_who_store_the_progress_the_later_one_does_not_store_an_older(mem
     at_heartbeat = AtCall("before", "job.heartbeat")
     memory.restart(at_heartbeat)
     job = push(memory, entry)
-    run = memory.node.lease_job("worker")
+    run = memory.node.jobs.lease("worker")
     assert run is not None
     fixing = threading.Thread(target=run.system_time, args=(state,), daemon=True)
 
@@ -255,11 +255,11 @@ def test_of_two_who_store_the_progress_the_later_one_does_not_store_an_older(mem
     at_heartbeat.act = meanwhile
     run.heartbeat()
     fixing.join(20)
-    assert json.loads(memory.node.job(job.id).progress or "")["base"] == str(state.head)
+    assert json.loads(memory.node.jobs.get(job.id).progress or "")["base"] == str(state.head)
 
 
 def test_a_cursor_at_the_start_of_a_dataset_that_goes_finds_none(memory: MemoryNode) -> None:
     entry = memory.add(ROOT)
-    memory.restart(AtCall("after", "chain.head", lambda: memory.node.delete(entry)))
+    memory.restart(AtCall("after", "chain.head", lambda: memory.node.datasets.delete(entry)))
     with pytest.raises(NotFound, match="removed meanwhile"):
         memory.node.cursors.create(entry, "warehouse", start="start")

@@ -14,9 +14,9 @@ from odfabric.errors import Determinate, InvalidManifest
 from odfabric.formats.identifiers.did import parse_dataset_id
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.jobs.job import JobStatus
+from odfabric.model.jobs.requests import PullRequest
 from odfabric.testing.memory_node import MemoryNode
 from odfabric.usecases.reading.read_tail import ReadTail
-from odfabric.usecases.transfer.pull_dataset import PullRequest
 
 SENSORS = """
 kind: DatasetSnapshot
@@ -49,14 +49,14 @@ def measured(memory: MemoryNode, *cities: str) -> None:
 
 
 def pull(memory: MemoryNode, entry: CatalogEntry, *, status: JobStatus = JobStatus.SUCCEEDED) -> dict[str, object]:
-    job = memory.finish(memory.node.enqueue_pull(PullRequest(dataset=entry.id, alias=entry.alias)))
+    job = memory.finish(memory.node.requests.pull(PullRequest(dataset=entry.id, alias=entry.alias)))
     assert job.status is status, (job.result, job.error)
     value: dict[str, object] = json.loads(job.result or job.error or "")
     return value
 
 
 def cities(memory: MemoryNode, entry: CatalogEntry) -> list[str]:
-    tail = memory.node.tail(entry, ReadTail(skip=0, limit=100, data_format="JsonAoS", schema_format=None))
+    tail = memory.node.rows.tail(entry, ReadTail(skip=0, limit=100, data_format="JsonAoS", schema_format=None))
     return [row["city"] for row in tail["data"]]  # type: ignore[attr-defined]
 
 
@@ -117,7 +117,7 @@ def pull_under(memory: MemoryNode, plan: FaultPlan) -> CatalogEntry:
     entry = memory.add(SENSORS)
     pull(memory, entry)
     measured(memory, "A", "B")
-    job = memory.node.enqueue_pull(PullRequest(dataset=entry.id, alias=entry.alias))
+    job = memory.node.requests.pull(PullRequest(dataset=entry.id, alias=entry.alias))
     memory.restart(plan)
     for _ in range(3):
         memory.clock.advance(60_000)

@@ -23,6 +23,7 @@ from odfabric.model.subscriptions.subscription import DeliveryAttempt, FailureKi
 from odfabric.ports.node.signing_keys import SigningKeys
 from odfabric.testing.memory_node import START, MemoryNode
 from odfabric.usecases.ingestion.push_data import PushData
+from odfabric.wiring import Node
 from tests.usecases.manifests import ROOT
 
 URL = "https://receiver.test/hook?a=1"
@@ -34,14 +35,14 @@ COVERED = ["@method", "@target-uri", "content-digest", "content-type", "webhook-
 def test_webhooks_of_both_formats_are_signed(tmp_path: Path) -> None:
     memory = MemoryNode(tmp_path)
     entry, node = memory.add(ROOT), memory.node
-    node.relay_outbox()
-    ours = node.subscribe(entry, url=URL, secret=None)
+    node.background.relay_outbox()
+    ours = node.webhooks.subscribe(entry, url=URL, secret=None, by=node.operator)
     theirs = node.webhooks.subscribe(entry, by=node.operator, url=URL, secret=None, format=SubscriptionFormat.REFERENCE)
     row = json.dumps({"event_time": "2026-01-01T00:00:00Z", "city": "A"}).encode()
-    node.accept_push(PushData(dataset=entry.id, body=iter([row])))
+    node.requests.push(PushData(dataset=entry.id, body=iter([row])))
     memory.work()
-    for delivery in node.due_deliveries("test", limit=8):
-        node.deliver(delivery)
+    for delivery in node.background.due_deliveries("test", limit=8):
+        node.background.deliver(delivery)
     for made in (ours, theirs):
         node.webhooks.test(entry, made.subscription.id, by=node.operator)
     delivered, tried = memory.webhooks.received[:2], memory.webhooks.received[2:]
@@ -80,10 +81,10 @@ def test_the_old_public_key_is_published_for_a_while_after_a_new_one_signs(tmp_p
     for received in memory.webhooks.received:
         check(memory, received.headers, received.body)
     memory.clock.advance(29 * DAY_MS)
-    memory.node.keep_house()
+    memory.node.background.keep_house()
     assert [key.id for key in memory.node.webhooks.signature.published()] == [new.id, old.id]
     memory.clock.advance(2 * DAY_MS)
-    memory.node.keep_house()
+    memory.node.background.keep_house()
     assert [key.id for key in memory.node.webhooks.signature.published()] == [new.id]
 
 
@@ -105,16 +106,15 @@ def test_another_key_file_is_a_failed_attempt_that_is_repeated(tmp_path: Path) -
 
 def use_keys(memory: MemoryNode, keys: SigningKeys) -> None:
     """Let the node use these signing keys."""
-    memory.node.ports = replace(memory.node.ports, signing_keys=keys)
-    memory.node.webhooks = replace(memory.node.webhooks, ports=memory.node.ports)
+    memory.node = Node(replace(memory.node.ports, signing_keys=keys), memory.settings)
 
 
 def one_try(folder: Path) -> tuple[MemoryNode, DeliveryAttempt]:
     """A node whose only receiver was tried, and how that went."""
     memory = MemoryNode(folder)
     entry = memory.add(ROOT)
-    memory.node.relay_outbox()
-    memory.node.subscribe(entry, url=URL, secret=None)
+    memory.node.background.relay_outbox()
+    memory.node.webhooks.subscribe(entry, url=URL, secret=None, by=memory.node.operator)
     return memory, again(memory)
 
 

@@ -17,15 +17,15 @@ from odfabric.model.engine import EngineIdentity, EngineProgress, MigrateRequest
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import Instant
 from odfabric.model.jobs.job import Job, JobStatus
+from odfabric.model.jobs.requests import PullRequest
 from odfabric.model.metadata import ExecuteTransform, TransformSql
 from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric.ports.engine import Engine
 from odfabric.settings import Settings
 from odfabric.testing.memory_node import MemoryNode
 from odfabric.usecases.ingestion.push_data import PushData
-from odfabric.usecases.transfer.pull_dataset import PullRequest
 from odfabric.usecases.verification.verify_dataset import VerifyOptions
-from odfabric.wiring.engines import EnginesByName, open_engines
+from odfabric.wiring.engine.engines import EnginesByName, open_engines
 from tests.support.reference_engine import QUERY, ReferenceEngine, reference_engine
 from tests.usecases.manifests import DERIVED, ROOT
 
@@ -59,24 +59,24 @@ def engines(memory: MemoryNode, closing: ExitStack, own: Engine | None = None, *
 def push(memory: MemoryNode, entry: CatalogEntry, *cities: str) -> None:
     rows = [{"event_time": f"2026-01-{day:02}T00:00:00Z", "city": city} for day, city in enumerate(cities, 1)]
     body = "".join(json.dumps(row) + "\n" for row in rows).encode()
-    job = memory.node.accept_push(PushData(dataset=entry.id, body=iter([body])))
+    job = memory.node.requests.push(PushData(dataset=entry.id, body=iter([body])))
     assert isinstance(job, Job)
     assert memory.finish(job).status is JobStatus.SUCCEEDED
 
 
 def pulled(memory: MemoryNode, entry: CatalogEntry) -> Job:
-    return memory.finish(memory.node.enqueue_pull(PullRequest(dataset=entry.id, alias=entry.alias)))
+    return memory.finish(memory.node.requests.pull(PullRequest(dataset=entry.id, alias=entry.alias)))
 
 
 def verified(memory: MemoryNode, entry: CatalogEntry) -> dict[str, object]:
-    job = memory.finish(memory.node.enqueue_verify(entry, VerifyOptions()))
+    job = memory.finish(memory.node.requests.verify(entry, VerifyOptions()))
     assert job.status is JobStatus.SUCCEEDED, job.error
     value: dict[str, object] = json.loads(job.result or "")
     return value
 
 
 def transactions(memory: MemoryNode, entry: CatalogEntry) -> list[ExecuteTransform]:
-    events = [link.block.event for link in memory.node.log(entry, limit=100)]
+    events = [link.block.event for link in memory.node.datasets.log(entry, limit=100)]
     return [event for event in reversed(events) if isinstance(event, ExecuteTransform)]
 
 

@@ -13,11 +13,11 @@ from odfabric.formats.manifests.manifest_yaml import parse_snapshots
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
 from odfabric.model.jobs.job import Job, JobStatus
+from odfabric.model.jobs.requests import PullRequest
 from odfabric.model.metadata import AddData
 from odfabric.testing.memory_node import START, MemoryNode
 from odfabric.usecases.polling.known_files import KnownFiles
 from odfabric.usecases.reading.read_tail import ReadTail
-from odfabric.usecases.transfer.pull_dataset import PullRequest
 from odfabric.wiring.node import Node
 from tests.usecases.manifests import POLLED
 
@@ -52,7 +52,7 @@ class Story:
 
     def job(self, entry: CatalogEntry, **wishes: bool) -> Job:
         return self.memory.finish(
-            self.memory.node.enqueue_pull(PullRequest(dataset=entry.id, alias=entry.alias, **wishes))
+            self.memory.node.requests.pull(PullRequest(dataset=entry.id, alias=entry.alias, **wishes))
         )
 
     def pull(self, entry: CatalogEntry, **wishes: bool) -> dict[str, object]:
@@ -63,10 +63,10 @@ class Story:
 
     def cities(self, entry: CatalogEntry) -> list[object]:
         asked = ReadTail(skip=0, limit=1000, data_format="JsonAoS", schema_format=None)
-        return sorted(row["city"] for row in self.memory.node.tail(entry, asked)["data"])  # type: ignore[attr-defined]
+        return sorted(row["city"] for row in self.memory.node.rows.tail(entry, asked)["data"])  # type: ignore[attr-defined]
 
     def states(self, entry: CatalogEntry) -> list[str | None]:
-        events = [link.block.event for link in self.memory.node.log(entry, limit=100)]
+        events = [link.block.event for link in self.memory.node.datasets.log(entry, limit=100)]
         states = [event.new_source_state for event in events if isinstance(event, AddData)][::-1]
         return [None if state is None else state.value for state in states]
 

@@ -29,7 +29,7 @@ def entry(memory: MemoryNode) -> CatalogEntry:
 
 def push(memory: MemoryNode, entry: CatalogEntry, *cities: str) -> None:
     lines = "".join(f'{{"event_time":"2026-01-01T00:00:00Z","city":"{city}"}}\n' for city in cities)
-    job = memory.node.accept_push(PushData(dataset=entry.id, body=iter([lines.encode()])))
+    job = memory.node.requests.push(PushData(dataset=entry.id, body=iter([lines.encode()])))
     assert isinstance(job, Job)
     memory.finish(job)
 
@@ -65,7 +65,7 @@ def test_only_the_newest_slices_are_read(
 def test_a_slice_that_is_lost_makes_the_profile_unknown_and_no_error(memory: MemoryNode, entry: CatalogEntry) -> None:
     push(memory, entry, "Bonn")
     push(memory, entry, "Ulm")
-    event = next(memory.node.log(entry, limit=1)).block.event
+    event = next(memory.node.datasets.log(entry, limit=1)).block.event
     assert isinstance(event, AddData)
     assert event.new_data is not None
     memory.objects.delete(data_key(entry.id, event.new_data.physical_hash))

@@ -64,7 +64,7 @@ def commits_of(memory: MemoryNode, objects: Any) -> Commits:
 
 
 def push(memory: MemoryNode, entry: CatalogEntry) -> None:
-    job = memory.node.accept_push(PushData(dataset=entry.id, body=iter([ROW])))
+    job = memory.node.requests.push(PushData(dataset=entry.id, body=iter([ROW])))
     assert isinstance(job, Job)
     memory.finish(job)
 
@@ -77,25 +77,25 @@ def test_who_is_late_does_not_publish_an_older_head(memory: MemoryNode, readings
     late = commits_of(memory, WithoutLock(memory.objects, lambda: push(memory, readings)))
     memory.objects.delete(head_key(readings.id))
     late.publish(readings.id)
-    assert published(memory, readings) == str(memory.node.head(readings).hash)
+    assert published(memory, readings) == str(memory.node.datasets.head(readings).hash)
 
 
 def test_a_ref_that_others_wrote_is_written_again(memory: MemoryNode, readings: CatalogEntry) -> None:
     memory.objects.write_ref(head_key(readings.id), "something else")
     commits_of(memory, memory.objects).publish(readings.id)
-    assert published(memory, readings) == str(memory.node.head(readings).hash)
+    assert published(memory, readings) == str(memory.node.datasets.head(readings).hash)
     push(memory, readings)
-    assert published(memory, readings) == str(memory.node.head(readings).hash)
+    assert published(memory, readings) == str(memory.node.datasets.head(readings).hash)
 
 
 def test_what_is_committed_but_not_published_is_not_said_to_have_failed_for_sure(memory: MemoryNode) -> None:
     def away() -> None:
         raise Determinate("the bucket is away")
 
-    memory.node.commits._objects = WithoutLock(memory.objects, away)  # type: ignore[assignment]
+    memory.use_ports(objects=WithoutLock(memory.objects, away))
     with pytest.raises(Indeterminate, match="committed, but not published yet"):
         memory.add(ROOT)
-    (entry,) = memory.node.datasets(after=None, limit=10)
+    (entry,) = memory.node.datasets.page(after=None, limit=10)
     assert published(memory, entry) is None
-    memory.node.relay_outbox()
-    assert published(memory, entry) == str(memory.node.head(entry).hash)
+    memory.node.background.relay_outbox()
+    assert published(memory, entry) == str(memory.node.datasets.head(entry).hash)

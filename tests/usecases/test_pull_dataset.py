@@ -14,12 +14,12 @@ from odfabric.model.commit import CatalogEntry
 from odfabric.model.identity import DatasetAlias, Name
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
 from odfabric.model.jobs.job import Job, JobStatus
+from odfabric.model.jobs.requests import PullRequest
 from odfabric.model.subscriptions.subscription import DeliveryStatus, WebhookResponse
 from odfabric.testing.memory_node import START, MemoryNode
 from odfabric.usecases.ingestion.push_data import PushData
 from odfabric.usecases.queries.query_data import QueryData
 from odfabric.usecases.queries.query_document import QueryForm
-from odfabric.usecases.transfer.pull_dataset import PullRequest
 from odfabric.usecases.verification.verify_dataset import VerifyOptions
 from tests.usecases.manifests import DERIVED, POLLED, ROOT
 
@@ -34,7 +34,7 @@ def row(day: int, city: str) -> str:
 
 
 def push(memory: MemoryNode, entry: CatalogEntry, text: str) -> None:
-    job = memory.node.accept_push(PushData(dataset=entry.id, body=iter([text.encode()])))
+    job = memory.node.requests.push(PushData(dataset=entry.id, body=iter([text.encode()])))
     assert isinstance(job, Job)
     assert memory.finish(job).status is JobStatus.SUCCEEDED
 
@@ -45,21 +45,21 @@ def pull(memory: MemoryNode, entry: CatalogEntry, **wishes: object) -> dict[str,
 
 
 def finished(memory: MemoryNode, request: PullRequest) -> dict[str, object]:
-    job = memory.finish(memory.node.enqueue_pull(request))
+    job = memory.finish(memory.node.requests.pull(request))
     assert job.status is JobStatus.SUCCEEDED, job.error
     value: dict[str, object] = json.loads(job.result or "")
     return value
 
 
 def failure(memory: MemoryNode, request: PullRequest) -> dict[str, object]:
-    job = memory.finish(memory.node.enqueue_pull(request))
+    job = memory.finish(memory.node.requests.pull(request))
     assert job.status is JobStatus.FAILED, job.result
     value: dict[str, object] = json.loads(job.error or "")
     return value
 
 
 def verify(memory: MemoryNode, entry: CatalogEntry) -> dict[str, object]:
-    job = memory.finish(memory.node.enqueue_verify(entry, VerifyOptions()))
+    job = memory.finish(memory.node.requests.verify(entry, VerifyOptions()))
     value: dict[str, object] = json.loads(job.result or "")
     return value
 
@@ -77,7 +77,7 @@ def test_polling_takes_each_file_once_in_order_of_names(memory: MemoryNode) -> N
     assert pull(memory, entry)["upToDate"] is True
     arrive(memory, "3.ndjson", row(3, "C") + row(4, "D"))
     assert pull(memory, entry)["rows"] == 1
-    link = next(iter(memory.node.log(entry, limit=1)))
+    link = next(iter(memory.node.datasets.log(entry, limit=1)))
     assert link.block.event.new_source_state.value == "3.ndjson"  # type: ignore[union-attr]
 
 
@@ -145,7 +145,7 @@ def test_verification_finds_a_missing_slice(memory: MemoryNode) -> None:
 
 def test_verification_finds_a_ref_that_lags(memory: MemoryNode) -> None:
     root = memory.add(ROOT)
-    before = memory.node.head(root).hash
+    before = memory.node.datasets.head(root).hash
     push(memory, root, row(1, "A"))
     memory.objects.write_ref(f"{root.id.multibase}/refs/head", str(before))
     (problem,) = verify(memory, root)["errors"]  # type: ignore[misc]
@@ -177,8 +177,8 @@ class TestCopies:
         self, memory: MemoryNode, other: MemoryNode, published: CatalogEntry
     ) -> None:
         assert finished(memory, self.request(memory))["rows"] == 1
-        copy = memory.node.resolve(published.id)
-        assert memory.node.head(copy) == other.node.head(published)
+        copy = memory.node.datasets.resolve(published.id)
+        assert memory.node.datasets.head(copy) == other.node.datasets.head(published)
         for area in ("blocks/", "data/"):
             for key in other.objects.keys(dataset_prefix(published.id) + area):
                 assert memory.objects.read_bytes(key, size_max=1 << 20) == other.objects.read_bytes(
@@ -192,7 +192,7 @@ class TestCopies:
         finished(memory, self.request(memory))
         assert finished(memory, self.request(memory))["upToDate"] is True
         push(other, published, row(2, "B"))
-        copy = memory.node.resolve(published.id)
+        copy = memory.node.datasets.resolve(published.id)
         assert pull(memory, copy)["offsets"] == {"start": 1, "end": 1}
 
     @pytest.mark.parametrize("area", ["blocks", "data"])
@@ -206,12 +206,12 @@ class TestCopies:
         problem = failure(memory, self.request(memory))
         assert problem["code"] == "corrupted-source"
         assert key.rpartition("/")[2] in str(problem["message"])
-        assert memory.node.datasets(after=None, limit=10) == []
+        assert memory.node.datasets.page(after=None, limit=10) == []
 
     def test_a_rewritten_source_is_not_followed(
         self, memory: MemoryNode, other: MemoryNode, published: CatalogEntry
     ) -> None:
-        before = other.node.head(published).hash
+        before = other.node.datasets.head(published).hash
         push(other, published, row(2, "B"))
         finished(memory, self.request(memory))
         other.objects.write_ref(f"{published.id.multibase}/refs/head", str(before))
@@ -221,22 +221,22 @@ class TestCopies:
     def test_a_copy_takes_no_pushes(self, memory: MemoryNode, published: CatalogEntry) -> None:
         finished(memory, self.request(memory))
         with pytest.raises(InvalidRequest, match="copy of"):
-            memory.node.accept_push(PushData(dataset=published.id, body=iter([b""])))
+            memory.node.requests.push(PushData(dataset=published.id, body=iter([b""])))
 
 
 def test_every_commit_is_delivered_once_in_order_and_signed(memory: MemoryNode) -> None:
     root = memory.add(ROOT)
-    memory.node.relay_outbox()
-    made = memory.node.subscribe(root, url="https://hooks.example/x", secret=None)
+    memory.node.background.relay_outbox()
+    made = memory.node.webhooks.subscribe(root, url="https://hooks.example/x", secret=None, by=memory.node.operator)
     for day in (1, 2, 3):
         push(memory, root, row(day, "A"))
-    memory.node.relay_outbox()
+    memory.node.background.relay_outbox()
     memory.webhooks.script.extend([WebhookResponse(500), WebhookResponse(200)])
     for _ in range(5):
         memory.clock.advance(10_000)
-        for delivery in memory.node.due_deliveries("test", limit=8):
-            memory.node.deliver(delivery)
-    log = memory.node.deliveries(root, made.subscription.id)
+        for delivery in memory.node.background.due_deliveries("test", limit=8):
+            memory.node.background.deliver(delivery)
+    log = memory.node.webhooks.deliveries(root, made.subscription.id, by=memory.node.operator)
     assert [(entry.sequence, entry.status) for entry in log] == [
         (3, DeliveryStatus.DELIVERED),
         (2, DeliveryStatus.DELIVERED),
@@ -254,27 +254,27 @@ def test_every_commit_is_delivered_once_in_order_and_signed(memory: MemoryNode) 
 
 def test_a_receiver_that_is_gone_ends_its_subscription(memory: MemoryNode) -> None:
     root = memory.add(ROOT)
-    memory.node.relay_outbox()
-    memory.node.subscribe(root, url="https://hooks.example/x", secret=None)
+    memory.node.background.relay_outbox()
+    memory.node.webhooks.subscribe(root, url="https://hooks.example/x", secret=None, by=memory.node.operator)
     push(memory, root, row(1, "A"))
-    memory.node.relay_outbox()
+    memory.node.background.relay_outbox()
     memory.webhooks.script.append(WebhookResponse(410))
-    for delivery in memory.node.due_deliveries("test", limit=8):
-        memory.node.deliver(delivery)
-    assert list(memory.node.subscriptions(root)) == []
+    for delivery in memory.node.background.due_deliveries("test", limit=8):
+        memory.node.background.deliver(delivery)
+    assert list(memory.node.webhooks.seen(root, by=memory.node.operator)) == []
 
 
 def test_a_query_reads_the_datasets_that_it_mentions(memory: MemoryNode) -> None:
     root = memory.add(ROOT)
     push(memory, root, row(1, "A") + row(2, "B"))
     asked = QueryData(sql='SELECT * FROM "local/readings"', limit=1)
-    answer = memory.node.query_document(asked, QueryForm(include=("Input", "Schema"), schema_format="OdfJson"))
+    answer = memory.node.rows.query_document(asked, QueryForm(include=("Input", "Schema"), schema_format="OdfJson"))
     assert [found["city"] for found in answer["output"]["data"]] == ["A"]  # type: ignore[index]
     (pinned,) = answer["input"]["datasets"]  # type: ignore[index]
     assert pinned == {
         "id": str(root.id),
         "alias": "local/readings",
-        "blockHash": str(memory.node.head(root).hash),
+        "blockHash": str(memory.node.datasets.head(root).hash),
     }
 
 

@@ -46,7 +46,7 @@ def push(entry: CatalogEntry, body: bytes = ROWS, **other: object) -> PushData:
 
 
 def accept(memory: MemoryNode, request: PushData) -> Job:
-    found = memory.node.accept_push(request)
+    found = memory.node.requests.push(request)
     assert isinstance(found, Job)
     return found
 
@@ -58,7 +58,7 @@ def result(job: Job) -> dict[str, object]:
 
 
 def rows(memory: MemoryNode, entry: CatalogEntry) -> list[object]:
-    answer = memory.node.tail(entry, ReadTail(skip=0, limit=100, data_format="JsonAoS", schema_format=None))
+    answer = memory.node.rows.tail(entry, ReadTail(skip=0, limit=100, data_format="JsonAoS", schema_format=None))
     data = answer["data"]
     assert isinstance(data, list)
     return data
@@ -68,10 +68,10 @@ def test_a_push_commits_schema_and_data_and_says_what_it_did(memory: MemoryNode,
     done = result(memory.finish(accept(memory, push(readings))))
     assert done["rows"] == 2
     assert done["offsets"] == {"start": 0, "end": 1}
-    links = list(memory.node.log(readings, limit=10))
+    links = list(memory.node.datasets.log(readings, limit=10))
     assert [type(link.block.event) for link in links[:2]] == [AddData, SetDataSchema]
     assert done["blocks"] == [str(links[1].hash), str(links[0].hash)]
-    assert done["head"] == str(memory.node.head(readings).hash)
+    assert done["head"] == str(memory.node.datasets.head(readings).hash)
 
 
 def test_nothing_staged_is_left_after_the_job(memory: MemoryNode, readings: CatalogEntry) -> None:
@@ -81,14 +81,14 @@ def test_nothing_staged_is_left_after_the_job(memory: MemoryNode, readings: Cata
 
 def test_the_published_ref_is_the_head_of_record(memory: MemoryNode, readings: CatalogEntry) -> None:
     memory.finish(accept(memory, push(readings)))
-    head = memory.node.head(readings).hash
+    head = memory.node.datasets.head(readings).hash
     assert memory.objects.read_ref(f"{readings.id.multibase}/refs/head") == str(head)
 
 
 def test_a_repeated_key_answers_what_it_answered_first(memory: MemoryNode, readings: CatalogEntry) -> None:
     first = result(memory.finish(accept(memory, push(readings, idempotency_key="k"))))
     memory.finish(accept(memory, push(readings)))
-    again = memory.node.accept_push(push(readings, idempotency_key="k"))
+    again = memory.node.requests.push(push(readings, idempotency_key="k"))
     assert isinstance(again, CommitResult)
     assert again.to_value() == first
     assert len(rows(memory, readings)) == 4
@@ -107,7 +107,7 @@ def test_a_key_with_another_body_is_refused(memory: MemoryNode, readings: Catalo
     if committed:
         memory.finish(job)
     with pytest.raises(IdempotencyKeyReused):
-        memory.node.accept_push(push(readings, ROWS + ROWS, idempotency_key="k"))
+        memory.node.requests.push(push(readings, ROWS + ROWS, idempotency_key="k"))
 
 
 def test_a_key_of_a_failed_push_is_free(memory: MemoryNode, readings: CatalogEntry) -> None:
@@ -123,7 +123,7 @@ def test_a_keyed_push_without_rows_is_sealed_all_the_same(memory: MemoryNode, re
 
 
 def test_bad_data_fails_the_job_with_its_place_and_writes_nothing(memory: MemoryNode, readings: CatalogEntry) -> None:
-    head = memory.node.head(readings)
+    head = memory.node.datasets.head(readings)
     bad = ROWS + b'{"event_time":"yesterday","city":"C"}\n'
     failed = memory.finish(accept(memory, push(readings, bad, file_name="bad.ndjson")))
     problem = json.loads(failed.error or "")
@@ -133,11 +133,11 @@ def test_bad_data_fails_the_job_with_its_place_and_writes_nothing(memory: Memory
         3,
         "event_time",
     )
-    assert memory.node.head(readings) == head
+    assert memory.node.datasets.head(readings) == head
 
 
 def test_an_expected_head_that_moved_fails_at_once(memory: MemoryNode, readings: CatalogEntry) -> None:
-    old = memory.node.head(readings).hash
+    old = memory.node.datasets.head(readings).hash
     memory.finish(accept(memory, push(readings)))
     failed = memory.finish(accept(memory, push(readings, if_match=old)))
     assert json.loads(failed.error or "")["code"] == HeadMoved.code
@@ -155,15 +155,15 @@ def test_what_cannot_be_accepted_is_refused_before_the_body_is_read(memory: Memo
         return PushData(dataset=entry.id, body=untouched(), **other)  # type: ignore[arg-type]
 
     with pytest.raises(SourceNotFound):
-        memory.node.accept_push(refused(readings, source_name="other"))
+        memory.node.requests.push(refused(readings, source_name="other"))
     with pytest.raises(UnsupportedMediaType):
-        memory.node.accept_push(refused(readings, media_type="image/png"))
+        memory.node.requests.push(refused(readings, media_type="image/png"))
     with pytest.raises(InvalidRequest):
-        memory.node.accept_push(refused(derived))
+        memory.node.requests.push(refused(derived))
     with pytest.raises(InvalidRequest):
-        memory.node.accept_push(refused(readings, idempotency_key=""))
+        memory.node.requests.push(refused(readings, idempotency_key=""))
     with pytest.raises(NotFound):
-        memory.node.accept_push(PushData(dataset=parse_dataset_alias("nobody"), body=untouched()))
+        memory.node.requests.push(PushData(dataset=parse_dataset_alias("nobody"), body=untouched()))
 
 
 def test_a_body_that_breaks_leaves_nothing(memory: MemoryNode, readings: CatalogEntry) -> None:
@@ -172,28 +172,28 @@ def test_a_body_that_breaks_leaves_nothing(memory: MemoryNode, readings: Catalog
         raise ConnectionResetError
 
     with pytest.raises(ConnectionResetError):
-        memory.node.accept_push(PushData(dataset=readings.id, body=broken()))
+        memory.node.requests.push(PushData(dataset=readings.id, body=broken()))
     assert list(memory.objects.keys("staging/")) == []
 
 
 def test_a_stale_worker_cannot_commit_a_job_twice(memory: MemoryNode, readings: CatalogEntry) -> None:
     """Both hold a lease of the same job, the first one's has run out: exactly one commit."""
     job = accept(memory, push(readings))
-    stale = memory.node.lease_job("first")
+    stale = memory.node.jobs.lease("first")
     memory.clock.advance(31_000)
-    fresh = memory.node.lease_job("second")
+    fresh = memory.node.jobs.lease("second")
     assert stale is not None
     assert fresh is not None
-    memory.node.run_job(fresh)
-    memory.node.run_job(stale)
-    assert memory.node.job(job.id).status is JobStatus.SUCCEEDED
+    memory.node.jobs.run(fresh)
+    memory.node.jobs.run(stale)
+    assert memory.node.jobs.get(job.id).status is JobStatus.SUCCEEDED
     assert len(rows(memory, readings)) == 2
 
 
 def test_every_head_of_the_log_is_reachable(memory: MemoryNode, readings: CatalogEntry) -> None:
     for _ in range(3):
         memory.finish(accept(memory, push(readings)))
-    hashes: list[Multihash] = [link.hash for link in memory.node.log(readings, limit=100)]
+    hashes: list[Multihash] = [link.hash for link in memory.node.datasets.log(readings, limit=100)]
     assert len(hashes) == len(set(hashes)) == 6
 
 

@@ -28,15 +28,15 @@ def memory(tmp_path: Path) -> MemoryNode:
 
 
 def pushed(memory: MemoryNode, entry: CatalogEntry, body: bytes) -> Job:
-    job = memory.node.accept_push(PushData(dataset=entry.id, body=iter([body]), file_name="mixed.ndjson"))
+    job = memory.node.requests.push(PushData(dataset=entry.id, body=iter([body]), file_name="mixed.ndjson"))
     assert isinstance(job, Job)
     return memory.finish(job)
 
 
 def rows(memory: MemoryNode, name: str) -> list[dict[str, object]]:
-    entry = memory.node.resolve(parse_dataset_alias(name))
+    entry = memory.node.datasets.resolve(parse_dataset_alias(name))
     asked = ReadTail(skip=0, limit=100, data_format="JsonAoS", schema_format=None)
-    found = memory.node.tail(entry, asked)["data"]
+    found = memory.node.rows.tail(entry, asked)["data"]
     assert isinstance(found, list)
     return found
 

@@ -81,7 +81,7 @@ class Growing:
             return PlannedCommit(tuple(link_blocks(state, [event], system_time=base.system_time)))
 
         self.memory.node.commits.commit(self.entry.id, build)
-        head = self.memory.node.head(self.entry)
+        head = self.memory.node.datasets.head(self.entry)
         self.states[head.sequence_number] = Counter({row: count for row, count in self.net.items() if count})
         return head
 
@@ -126,7 +126,7 @@ def started(folder: Path, **settings: int) -> Growing:
     memory.use_database(memory.store, **settings)
     entry = memory.add(ROOT)
     body = b'{"event_time": "1970-01-01T00:00:00Z", "city": "first", "value": 0}\n'
-    job = memory.node.accept_push(PushData(dataset=entry.id, body=iter([body])))
+    job = memory.node.requests.push(PushData(dataset=entry.id, body=iter([body])))
     memory.finish(job)  # type: ignore[arg-type]
     growing = Growing(memory, entry, net=Counter({("first", 0): 1}), offset=1)
     growing.commit((R, ("first", 0)))
@@ -199,7 +199,7 @@ def test_a_baseline_and_the_changes_after_it_are_the_chain_whatever_the_block(tm
                 consumer.net = Counter(growing.net)
             if random.random() < 0.5:
                 consumer.catch_up(random)
-                assert consumer.rows == growing.states[growing.memory.node.head(growing.entry).sequence_number]
+                assert consumer.rows == growing.states[growing.memory.node.datasets.head(growing.entry).sequence_number]
             consumers.append(consumer)
     for consumer in consumers:
         consumer.catch_up(random)
@@ -217,7 +217,7 @@ def test_from_a_block_on(tmp_path: Path) -> None:
     consumer = Consumer.starting(growing, str(block.hash))
     event = consumer.fetch()["event"]
     assert [(row["op"], row["city"], row["offset"]) for row in event["rows"]] == [("append", "B", 3)]
-    head = growing.memory.node.head(growing.entry)
+    head = growing.memory.node.datasets.head(growing.entry)
     assert (event["kind"], event["block"], event["sequence"], event["last"]) == (
         "changes",
         str(head.hash),
@@ -281,7 +281,7 @@ def test_a_baseline_does_not_move_with_the_head(tmp_path: Path) -> None:
     consumer.apply(first["event"])
     consumer.acknowledge(first["position"])
     consumer.catch_up()
-    assert consumer.rows == growing.states[growing.memory.node.head(growing.entry).sequence_number]
+    assert consumer.rows == growing.states[growing.memory.node.datasets.head(growing.entry).sequence_number]
 
 
 def test_an_empty_baseline_says_so_once(tmp_path: Path) -> None:
@@ -391,7 +391,7 @@ def test_a_dead_consumer_holds_nothing_back(tmp_path: Path) -> None:
     Consumer.starting(growing, "start")
     before = len(list(growing.memory.objects.keys("")))
     growing.memory.clock.advance(1000 * 3600 * 1000)
-    for portion in growing.memory.node.collect(dry_run=False):
+    for portion in growing.memory.node.objects.collect(dry_run=False):
         assert portion.litter == ()
     assert len(list(growing.memory.objects.keys(""))) == before
 
@@ -410,7 +410,7 @@ def test_a_chain_made_anew_is_told_and_never_passed_over(tmp_path: Path) -> None
     growing.commit((A, ("B", 2)))
     growing.commit((A, ("C", 3)))
     told = consumer.fetch()
-    head = growing.memory.node.head(growing.entry)
+    head = growing.memory.node.datasets.head(growing.entry)
     assert {name: told["event"][name] for name in ("kind", "toEpoch", "commonAncestor")} == {
         "kind": "reset",
         "toEpoch": str(head.hash),
@@ -499,10 +499,10 @@ def test_rows_with_nested_values_have_a_state_and_a_baseline(tmp_path: Path) -> 
     entry = memory.add(ROOT.replace("{kind: Option, inner: Int64}", item))
     for tags in ('["x", null]', "null", '["x", null]', "[]"):
         body = f'{{"event_time": "1970-01-01T00:00:00Z", "city": "A", "value": {tags}}}\n'.encode()
-        job = memory.node.accept_push(PushData(dataset=entry.id, body=iter([body])))
+        job = memory.node.requests.push(PushData(dataset=entry.id, body=iter([body])))
         memory.finish(job)  # type: ignore[arg-type]
     expected = sorted(map(repr, (["x", None], None, ["x", None], [])))
-    state = memory.node.state(entry, ReadState(limit=10))
+    state = memory.node.rows.state(entry, ReadState(limit=10))
     assert sorted(repr(row["value"]) for row in state["data"]) == expected  # type: ignore[attr-defined]
     told = Consumer.starting(Growing(memory, entry), "baseline").fetch()
     assert sorted(repr(row["value"]) for row in told["event"]["rows"]) == expected

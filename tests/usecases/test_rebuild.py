@@ -19,13 +19,13 @@ from odfabric.formats.identifiers.references import parse_dataset_alias
 from odfabric.model.commit import CatalogEntry, IdempotencyRecord
 from odfabric.model.instant import Instant
 from odfabric.model.jobs.job import Job, JobStatus
+from odfabric.model.jobs.requests import PullRequest
 from odfabric.model.metadata import AddData, MetadataBlock, SetInfo
 from odfabric.model.multihash import Multihash
 from odfabric.testing.memory_node import MemoryNode
 from odfabric.usecases.ingestion.commit_result import CommitResult
 from odfabric.usecases.ingestion.push_data import PushData
 from odfabric.usecases.maintenance.rebuild import RebuildOutcome, RebuiltDataset
-from odfabric.usecases.transfer.pull_dataset import PullRequest
 from odfabric.usecases.verification.verify_dataset import VerifyOptions
 from tests.usecases.manifests import DERIVED, ROOT
 
@@ -34,8 +34,8 @@ NAMES = ("readings", "copied", "empty")
 
 def push(memory: MemoryNode, name: str, key: str | None, city: str) -> Job | CommitResult:
     body = json.dumps({"event_time": "2026-01-01T00:00:00Z", "city": city}).encode() + b"\n"
-    entry = memory.node.resolve(parse_dataset_alias(name))
-    return memory.node.accept_push(PushData(dataset=entry.id, body=iter([body]), idempotency_key=key))
+    entry = memory.node.datasets.resolve(parse_dataset_alias(name))
+    return memory.node.requests.push(PushData(dataset=entry.id, body=iter([body]), idempotency_key=key))
 
 
 def committed(memory: MemoryNode, name: str, key: str | None, city: str) -> dict[str, object]:
@@ -53,17 +53,17 @@ def grown(folder: Path, *, seed: int = 0, pushes: int = 6) -> MemoryNode:
     memory, random = MemoryNode(folder, seed=seed), Random(seed)
     for manifest in (ROOT, DERIVED, ROOT.replace("name: readings", "name: empty")):
         memory.add(manifest)
-    copied = memory.node.resolve(parse_dataset_alias("copied"))
+    copied = memory.node.datasets.resolve(parse_dataset_alias("copied"))
     for number in range(pushes):
         committed(memory, "readings", f"key-{number}" if random.random() < 0.6 else None, f"city {number}")
         if random.random() < 0.5:
-            memory.finish(memory.node.enqueue_pull(PullRequest(dataset=copied.id, alias=copied.alias)))
-    memory.node.relay_outbox()
+            memory.finish(memory.node.requests.pull(PullRequest(dataset=copied.id, alias=copied.alias)))
+    memory.node.background.relay_outbox()
     return memory
 
 
 def entry_of(memory: MemoryNode, name: str) -> CatalogEntry:
-    return memory.node.resolve(parse_dataset_alias(name))
+    return memory.node.datasets.resolve(parse_dataset_alias(name))
 
 
 def database(memory: MemoryNode, names: Sequence[str] = NAMES, keys: int = 8) -> list[object]:
@@ -83,7 +83,7 @@ def record_of(memory: MemoryNode, entry: CatalogEntry, key: str) -> IdempotencyR
 
 
 def rebuilt(memory: MemoryNode, *, adopt: bool = False) -> dict[str, RebuiltDataset]:
-    return {str(found.alias): found for found in memory.node.rebuild(adopt=adopt)}
+    return {str(found.alias): found for found in memory.node.objects.rebuild(adopt=adopt)}
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -91,7 +91,7 @@ def test_everything_that_the_store_knows_comes_back(tmp_path: Path, seed: int) -
     memory = grown(tmp_path, seed=seed)
     before = database(memory)
     memory.lose_database()
-    assert memory.node.datasets(after=None, limit=10) == []
+    assert memory.node.datasets.page(after=None, limit=10) == []
     found = rebuilt(memory)
     assert {one.outcome for one in found.values()} == {RebuildOutcome.REBUILT}
     assert database(memory) == before
@@ -99,7 +99,7 @@ def test_everything_that_the_store_knows_comes_back(tmp_path: Path, seed: int) -
     again = rebuilt(memory)
     assert {one.outcome for one in again.values()} == {RebuildOutcome.UP_TO_DATE}
     for name in NAMES:
-        job = memory.finish(memory.node.enqueue_verify(entry_of(memory, name), VerifyOptions()))
+        job = memory.finish(memory.node.requests.verify(entry_of(memory, name), VerifyOptions()))
         assert json.loads(job.result or "{}") == {"ok": True, "errors": []}
 
 
@@ -122,7 +122,7 @@ def test_the_relay_has_nobody_to_tell(tmp_path: Path) -> None:
     memory = grown(tmp_path)
     memory.lose_database()
     rebuilt(memory)
-    assert memory.node.relay_outbox() == len(NAMES)
+    assert memory.node.background.relay_outbox() == len(NAMES)
     assert memory.webhooks.received == []
 
 
@@ -181,7 +181,7 @@ def test_a_missing_block_and_bad_refs_are_told(tmp_path: Path) -> None:
     memory.objects.delete(alias_key(copied.id))
     memory.objects.write_ref(head_key(empty.id), "no hash")
     memory.lose_database()
-    problems = {found.dataset: found.problem for found in memory.node.rebuild(adopt=False)}
+    problems = {found.dataset: found.problem for found in memory.node.objects.rebuild(adopt=False)}
     named = {dataset: problem.object_name for dataset, problem in problems.items() if isinstance(problem, Corrupt)}
     assert named == {
         readings.id: str(second.hash),
@@ -207,7 +207,7 @@ def test_a_chain_of_another_dataset_is_refused(tmp_path: Path) -> None:
 def test_a_block_that_breaks_a_rule_of_chains_is_refused(tmp_path: Path) -> None:
     memory = grown(tmp_path)
     empty = entry_of(memory, "empty")
-    head = memory.node.head(empty)
+    head = memory.node.datasets.head(empty)
     block = MetadataBlock(
         system_time=Instant(head.system_time.epoch_ns - 1_000_000),
         prev_block_hash=head.hash,
@@ -291,7 +291,7 @@ def test_blocks_beyond_the_published_head_are_told_and_taken_only_if_asked(tmp_p
     memory.lose_database()
     told = rebuilt(memory)["local/readings"]
     assert (list(told.beyond), told.adopted) == (beyond, False)
-    assert str(memory.node.head(readings).hash) == memory.objects.read_ref(head_key(readings.id))
+    assert str(memory.node.datasets.head(readings).hash) == memory.objects.read_ref(head_key(readings.id))
     assert record_of(memory, readings, "key-6") is None
     taken = rebuilt(memory, adopt=True)["local/readings"]
     assert (list(taken.beyond), taken.adopted, taken.blocks) == (beyond, True, 2)
@@ -317,7 +317,7 @@ def test_blocks_beyond_without_their_data_are_not_taken(tmp_path: Path) -> None:
 def test_of_two_blocks_beyond_in_one_place_neither_is_taken(tmp_path: Path) -> None:
     memory = grown(tmp_path)
     readings = entry_of(memory, "readings")
-    published = memory.node.head(readings).hash
+    published = memory.node.datasets.head(readings).hash
     unpublished(memory)
     another_block(memory, readings, after=published)
     memory.lose_database()
@@ -345,8 +345,8 @@ def test_a_fault_while_taking_what_lies_beyond_is_mended_by_repeating(tmp_path: 
                     continue
                 break
             memory.restart()
-            memory.node.relay_outbox()
-            assert memory.node.head(readings).hash == beyond[-1]
+            memory.node.background.relay_outbox()
+            assert memory.node.datasets.head(readings).hash == beyond[-1]
             assert memory.objects.read_ref(head_key(readings.id)) == str(beyond[-1])
 
 
@@ -355,5 +355,5 @@ def test_names_that_clash_are_told(tmp_path: Path) -> None:
     copied = entry_of(memory, "copied")
     memory.objects.write_ref(alias_key(copied.id), "local/Readings")
     memory.lose_database()
-    outcomes = sorted(found.outcome.value for found in memory.node.rebuild(adopt=False))
+    outcomes = sorted(found.outcome.value for found in memory.node.objects.rebuild(adopt=False))
     assert outcomes == ["rebuilt", "rebuilt", "refused"]

@@ -13,11 +13,11 @@ from odfabric.formats.identifiers.dataset_layout import alias_key
 from odfabric.formats.identifiers.references import parse_dataset_ref
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.jobs.job import Job
+from odfabric.model.jobs.requests import PullRequest
 from odfabric.model.people.audit import AuditKind
 from odfabric.testing.memory_node import MemoryNode
 from odfabric.usecases.ingestion.push_data import PushData
-from odfabric.usecases.transfer.pull_dataset import PullRequest
-from odfabric.wiring.renaming import rename
+from odfabric.wiring.composed.renaming import rename
 from tests.usecases.manifests import DERIVED, ROOT
 
 
@@ -35,9 +35,9 @@ def test_the_new_name_is_published_and_audited(memory: MemoryNode, entry: Catalo
     renamed = rename(memory.node, entry, "measurements")
     assert (renamed.id, str(renamed.alias)) == (entry.id, "local/measurements")
     assert memory.objects.read_ref(alias_key(entry.id)) == "local/measurements"
-    assert memory.node.resolve(parse_dataset_ref("measurements")) == renamed
+    assert memory.node.datasets.resolve(parse_dataset_ref("measurements")) == renamed
     with pytest.raises(NotFound):
-        memory.node.resolve(parse_dataset_ref("readings"))
+        memory.node.datasets.resolve(parse_dataset_ref("readings"))
     logged = memory.node.ports.audit.page(limit=100)
     (audited,) = [each.entry for each in logged if each.entry.kind is AuditKind.DATASET_RENAMED]
     assert audited.detail == {"oldName": "local/readings", "newName": "local/measurements"}
@@ -47,10 +47,10 @@ def test_derived_datasets_go_on(memory: MemoryNode, entry: CatalogEntry) -> None
     derived = memory.add(DERIVED)
     rename(memory.node, entry, "measurements")
     line = b'{"event_time":"2026-01-01T00:00:00Z","city":"Ulm"}\n'
-    job = memory.node.accept_push(PushData(dataset=entry.id, body=iter([line])))
+    job = memory.node.requests.push(PushData(dataset=entry.id, body=iter([line])))
     assert isinstance(job, Job)
     memory.finish(job)
-    pulled = memory.finish(memory.node.enqueue_pull(PullRequest(dataset=derived.id, alias=derived.alias)))
+    pulled = memory.finish(memory.node.requests.pull(PullRequest(dataset=derived.id, alias=derived.alias)))
     assert json.loads(pulled.result or "{}")["rows"] == 1
 
 
@@ -61,7 +61,7 @@ def test_names_that_are_taken_or_none_are_refused(memory: MemoryNode, entry: Cat
     for name in ("", "no such name!", "other/name"):
         with pytest.raises(InvalidName):
             rename(memory.node, entry, name)
-    assert memory.node.resolve(entry.id) == entry
+    assert memory.node.datasets.resolve(entry.id) == entry
 
 
 def test_a_rename_that_was_not_published_is_published_by_the_next(memory: MemoryNode, entry: CatalogEntry) -> None:

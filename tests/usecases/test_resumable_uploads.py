@@ -28,7 +28,7 @@ from odfabric.model.jobs.job import Job, JobStatus
 from odfabric.testing.memory_node import MemoryNode
 from odfabric.usecases.ingestion.push_data import PushData
 from odfabric.usecases.ingestion.staging import STAGING_PREFIX
-from odfabric.wiring.resumable import ResumableVerbs
+from odfabric.wiring.composed.resumable import ResumableVerbs
 from tests.usecases.manifests import ROOT
 
 ROWS = b"".join(
@@ -71,7 +71,7 @@ class Client:
         return self.verbs.finish(push, self.entry, upload, digest, by=self.by)
 
     def rows(self) -> int:
-        link = next(iter(self.memory.node.log(self.entry, limit=1)))
+        link = next(iter(self.memory.node.datasets.log(self.entry, limit=1)))
         data = getattr(link.block.event, "new_data", None)
         return 0 if data is None else data.offset_interval.end + 1
 
@@ -232,7 +232,7 @@ def test_abandoned_uploads_go_away(memory: MemoryNode) -> None:
     memory.clock.advance(int(memory.settings.staged_lifetime_s * 1000) + 1)
     with pytest.raises(NotFound):
         client.offset(upload)
-    memory.node.keep_house()
+    memory.node.background.keep_house()
     assert client.staged() == []
 
 

@@ -50,19 +50,19 @@ def memory(tmp_path: Path) -> MemoryNode:
 
 def found(memory: MemoryNode, text: str) -> list[str]:
     narrowed = Narrowing(words=asked_words(text))
-    return [str(entry.alias) for entry in memory.node.datasets(narrowed, after=None, limit=9)]
+    return [str(entry.alias) for entry in memory.node.datasets.page(narrowed, after=None, limit=9)]
 
 
 def push(memory: MemoryNode, entry: CatalogEntry) -> None:
     line = b'{"event_time":"2026-01-01T00:00:00Z","city":"Oslo"}\n'
-    job = memory.node.accept_push(PushData(dataset=entry.id, body=iter([line])))
+    job = memory.node.requests.push(PushData(dataset=entry.id, body=iter([line])))
     memory.finish(job)  # type: ignore[arg-type]
 
 
 def test_everything_that_the_chain_says_is_found(memory: MemoryNode) -> None:
     entry = memory.add(ROOT + DESCRIBED)
     push(memory, entry)
-    memory.node.relay_outbox()
+    memory.node.background.relay_outbox()
     for text in (
         "readings",
         "temperat",
@@ -99,9 +99,9 @@ def test_what_the_relay_missed_is_caught_up(memory: MemoryNode) -> None:
 
 def test_a_database_that_is_rebuilt_finds_again(memory: MemoryNode) -> None:
     entry = memory.add(ROOT + DESCRIBED)
-    memory.node.relay_outbox()
+    memory.node.background.relay_outbox()
     memory.lose_database()
-    list(memory.node.rebuild(adopt=False))
+    list(memory.node.objects.rebuild(adopt=False))
     memory.node.searching.catch_up()
     assert found(memory, "baltic") == [str(entry.alias)]
 
@@ -119,7 +119,7 @@ def test_a_chain_that_cannot_be_read_stops_no_other(memory: MemoryNode, caplog: 
 
 def test_a_dataset_that_is_gone_is_nothing_to_follow(memory: MemoryNode, caplog: pytest.LogCaptureFixture) -> None:
     entry = memory.add(ROOT)
-    memory.node.delete(entry)
+    memory.node.datasets.delete(entry)
     memory.node.searching.follow(entry.id)
     assert not caplog.records
 

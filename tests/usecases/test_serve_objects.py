@@ -57,18 +57,18 @@ def entry(memory: MemoryNode) -> CatalogEntry:
 
 def push(memory: MemoryNode, entry: CatalogEntry, number: int) -> None:
     row = b'{"event_time":"2026-01-01T00:00:00Z","city":"C%d"}\n' % number
-    job = memory.node.accept_push(PushData(dataset=entry.id, body=iter([row])))
+    job = memory.node.requests.push(PushData(dataset=entry.id, body=iter([row])))
     assert isinstance(job, Job)
     memory.finish(job)
 
 
 def slices(memory: MemoryNode, entry: CatalogEntry) -> list[Multihash]:
-    events = [link.block.event for link in memory.node.log(entry, limit=100)]
+    events = [link.block.event for link in memory.node.datasets.log(entry, limit=100)]
     return [event.new_data.physical_hash for event in events if isinstance(event, AddData) and event.new_data]
 
 
 def served(memory: MemoryNode, entry: CatalogEntry, name: Multihash) -> bytes:
-    with memory.node.served_object(entry, DATA, name).open() as stream:
+    with memory.node.serving.object(entry, DATA, name).open() as stream:
         return stream.read()
 
 
@@ -92,7 +92,7 @@ def test_what_is_not_stored_is_refused_without_a_look_at_the_chain(
 ) -> None:
     counting.calls.clear()
     with pytest.raises(NotFound):
-        memory.node.served_object(entry, DATA, hash_of("no slice"))
+        memory.node.serving.object(entry, DATA, hash_of("no slice"))
     assert not any(call.startswith(("chain.", "object.block")) for call in counting.calls), counting.calls
 
 
@@ -104,16 +104,16 @@ def test_what_lies_there_and_is_not_in_the_chain_is_refused(
     for reads in (PUSHES, 0):
         counting.calls.clear()
         with pytest.raises(NotFound):
-            memory.node.served_object(entry, DATA, stray)
+            memory.node.serving.object(entry, DATA, stray)
         assert counting.calls["object.block.read"] == reads
 
 
 def test_a_dataset_that_is_removed_is_not_served_from_memory(memory: MemoryNode, entry: CatalogEntry) -> None:
     name = slices(memory, entry)[0]
     assert served(memory, entry, name)
-    memory.node.delete(entry)
+    memory.node.datasets.delete(entry)
     with pytest.raises(NotFound):
-        memory.node.served_object(entry, DATA, name)
+        memory.node.serving.object(entry, DATA, name)
 
 
 def test_names_that_are_too_many_are_not_kept(memory: MemoryNode, entry: CatalogEntry, counting: Counting) -> None:

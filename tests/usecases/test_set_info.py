@@ -66,10 +66,10 @@ def test_only_what_differs_is_committed(memory: MemoryNode, entry: CatalogEntry)
 def test_the_second_of_two_is_told(memory: MemoryNode, entry: CatalogEntry) -> None:
     seen = version(memory, entry)
     change(memory, entry, INFO, seen=seen)
-    head = memory.node.head(entry)
+    head = memory.node.datasets.head(entry)
     with pytest.raises(Changed):
         change(memory, entry, SetInfo(description="Mine"), seen=seen)
-    assert memory.node.head(entry) == head
+    assert memory.node.datasets.head(entry) == head
     change(memory, entry, SetInfo(description="Mine"), seen=version(memory, entry))
 
 
@@ -77,7 +77,7 @@ def test_rows_that_come_meanwhile_are_no_change_of_texts(memory: MemoryNode) -> 
     entry = memory.add(ROOT)
     seen = version(memory, entry)
     body = iter([b'{"event_time":"2026-01-01T00:00:00Z","city":"Ulm"}'])
-    job = memory.node.accept_push(PushData(dataset=entry.id, body=body))
+    job = memory.node.requests.push(PushData(dataset=entry.id, body=body))
     assert isinstance(job, Job)
     assert memory.finish(job).status is JobStatus.SUCCEEDED
     assert version(memory, entry) == seen
@@ -90,7 +90,7 @@ def test_a_manifest_without_such_events_is_refused() -> None:
 
 
 def test_whoever_may_not_write_changes_nothing(memory: MemoryNode, entry: CatalogEntry) -> None:
-    head = memory.node.head(entry)
+    head = memory.node.datasets.head(entry)
     with pytest.raises(NotFound):
         memory.node.editing.set_info(entry, [INFO], STRANGER)
-    assert memory.node.head(entry) == head
+    assert memory.node.datasets.head(entry) == head

@@ -12,12 +12,12 @@ from odfabric.errors import IncompatibleSchema, InvalidManifest, InvalidRequest,
 from odfabric.formats.manifests.manifest_yaml import parse_snapshots
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.jobs.job import Job, JobStatus
+from odfabric.model.jobs.requests import PullRequest
 from odfabric.model.metadata import AddData, AddPushSource, Seed, SetDataSchema
 from odfabric.testing.memory_node import START, MemoryNode
 from odfabric.usecases.ingestion.push_data import PushData
 from odfabric.usecases.ingestion.set_source import ChangedSources
 from odfabric.usecases.reading.read_tail import ReadTail
-from odfabric.usecases.transfer.pull_dataset import PullRequest
 from tests.usecases.manifests import DERIVED, POLLED, ROOT
 
 VALUE = "- {name: value, type: {kind: Option, inner: Int64}}"
@@ -37,7 +37,7 @@ class Story:
         lines = [json.dumps({"event_time": "2026-01-01T00:00:00Z", **row}) for row in rows]
         body = iter(["\n".join(lines).encode()])
         request = PushData(dataset=self.readings.id, body=body, source_name=source)
-        job = self.memory.node.accept_push(request)
+        job = self.memory.node.requests.push(request)
         assert isinstance(job, Job)
         return self.memory.finish(job)
 
@@ -47,11 +47,11 @@ class Story:
 
     def rows(self, entry: CatalogEntry) -> list[tuple[object, object]]:
         asked = ReadTail(skip=0, limit=1000, data_format="JsonAoS", schema_format=None)
-        rows = self.memory.node.tail(entry, asked)["data"]
+        rows = self.memory.node.rows.tail(entry, asked)["data"]
         return [(row["city"], row.get("unit", "no such column")) for row in rows]  # type: ignore[attr-defined]
 
     def events(self) -> list[type]:
-        return [type(link.block.event) for link in self.memory.node.log(self.readings, limit=100)][::-1]
+        return [type(link.block.event) for link in self.memory.node.datasets.log(self.readings, limit=100)][::-1]
 
     def columns(self) -> list[str]:
         schema = current_schema(self.memory.node.repository.current(self.readings.id)[1])
@@ -67,12 +67,12 @@ def story(tmp_path: Path) -> Story:
 
 
 def test_a_new_optional_column_comes_with_its_source_in_one_commit(story: Story) -> None:
-    before = story.memory.node.head(story.readings)
+    before = story.memory.node.datasets.head(story.readings)
     changed = story.change(MORE)
     assert (changed.sources, changed.columns) == (("the source `default`",), ("unit",))
     assert changed.result is not None
     assert len(changed.result.blocks) == 2
-    assert story.memory.node.head(story.readings) != before
+    assert story.memory.node.datasets.head(story.readings) != before
     assert story.events() == [Seed, AddPushSource, SetDataSchema, AddData, AddPushSource, SetDataSchema]
     assert story.push({"city": "Lviv", "unit": "m"}, {"city": "Odesa"}).status is JobStatus.SUCCEEDED
     assert story.rows(story.readings) == [("Kyiv", None), ("Lviv", "m"), ("Odesa", None)]
@@ -80,7 +80,7 @@ def test_a_new_optional_column_comes_with_its_source_in_one_commit(story: Story)
 
 
 def test_the_same_sources_change_nothing(story: Story) -> None:
-    head = story.memory.node.head(story.readings)
+    head = story.memory.node.datasets.head(story.readings)
     assert story.change(ROOT) == ChangedSources(story.readings, None)
     story.change(MORE)
     assert story.change(MORE).result is None
@@ -157,7 +157,7 @@ def test_a_derivative_dataset_takes_the_column_up_when_it_is_told_to(story: Stor
 
     def pull() -> Job:
         request = PullRequest(dataset=copied.id, alias=copied.alias)
-        return story.memory.finish(story.memory.node.enqueue_pull(request))
+        return story.memory.finish(story.memory.node.requests.pull(request))
 
     assert pull().status is JobStatus.SUCCEEDED
     story.change(MORE)
@@ -175,7 +175,7 @@ def test_what_was_polled_stays_of_its_kind(tmp_path: Path) -> None:
     row = {"event_time": "2026-01-01T00:00:00Z", "city": "Kyiv"}
     memory.files.add("arrivals/1.ndjson", json.dumps(row).encode(), modified_at=START)
     request = PullRequest(dataset=polled.id, alias=polled.alias)
-    job = memory.finish(memory.node.enqueue_pull(request))
+    job = memory.finish(memory.node.requests.pull(request))
     assert job.status is JobStatus.SUCCEEDED, job.error
     url = "fetch: {kind: Url, url: 'https://example.com/rows.ndjson'}"
     other = POLLED.replace("fetch: {kind: FilesGlob, path: 'arrivals/*.ndjson'}", url)
@@ -231,7 +231,7 @@ def test_names_that_a_dataset_has_stay(tmp_path: Path) -> None:
     long = ROOT.replace("name: value", f"name: {'v' * 100}")
     readings = memory.add(long)
     body = iter([json.dumps({"event_time": "2026-01-01T00:00:00Z", "city": "Kyiv"}).encode()])
-    job = memory.node.accept_push(PushData(dataset=readings.id, body=body))
+    job = memory.node.requests.push(PushData(dataset=readings.id, body=body))
     assert isinstance(job, Job)
     assert memory.finish(job).status is JobStatus.SUCCEEDED
     memory.use_database(memory.store, column_name_bytes_max=50)
@@ -259,12 +259,12 @@ def test_a_source_that_never_runs_here_is_refused_when_it_is_declared(tmp_path: 
     with pytest.raises(InvalidManifest) as refused:
         memory.add(never)
     assert refused.value.place.field == f"metadata[0].{field}"
-    assert memory.node.datasets(after=None, limit=10) == []
+    assert memory.node.datasets.page(after=None, limit=10) == []
     entry = memory.add(POLLED)
     (snapshot,) = parse_snapshots(never, file="test.yaml")
     with pytest.raises(InvalidManifest):
         memory.node.editing.set_source(snapshot, memory.node.operator)
-    assert len(list(memory.node.log(entry, limit=10))) == 2
+    assert len(list(memory.node.datasets.log(entry, limit=10))) == 2
 
 
 @pytest.mark.parametrize(

@@ -26,13 +26,13 @@ from odfabric.model.engine import (
     ValidateResult,
 )
 from odfabric.model.jobs.job import Job, JobStatus
+from odfabric.model.jobs.requests import PullRequest
 from odfabric.model.metadata import ExecuteTransform, SetDataSchema, SetTransform
 from odfabric.ports.engine import ProgressListener
 from odfabric.testing.memory_node import MemoryNode
 from odfabric.usecases.chain.commit import PlannedCommit
 from odfabric.usecases.ingestion.push_data import PushData
 from odfabric.usecases.reading.read_tail import ReadTail
-from odfabric.usecases.transfer.pull_dataset import PullRequest
 from odfabric.usecases.transform.engine_records import engine_records, makers
 from odfabric.usecases.transform.set_transform import ChangedTransform
 from odfabric.usecases.verification.replay_transactions import ReplayedTransaction, ReplayPorts, replay_transactions
@@ -65,13 +65,13 @@ class Story:
     def push(self, entry: CatalogEntry, *cities: str) -> None:
         lines = [json.dumps({"event_time": "2026-01-01T00:00:00Z", "city": city}) for city in cities]
         body = iter(["\n".join(lines).encode()])
-        job = self.memory.node.accept_push(PushData(dataset=entry.id, body=body))
+        job = self.memory.node.requests.push(PushData(dataset=entry.id, body=body))
         assert isinstance(job, Job)
         assert self.memory.finish(job).status is JobStatus.SUCCEEDED
 
     def pull(self) -> dict[str, object]:
         request = PullRequest(dataset=self.chosen.id, alias=self.chosen.alias)
-        job = self.memory.finish(self.memory.node.enqueue_pull(request))
+        job = self.memory.finish(self.memory.node.requests.pull(request))
         assert job.status is JobStatus.SUCCEEDED, job.error
         value: dict[str, object] = json.loads(job.result or "")
         return value
@@ -82,11 +82,11 @@ class Story:
 
     def records(self) -> list[tuple[int, str]]:
         asked = ReadTail(skip=0, limit=1000, data_format="JsonAoS", schema_format=None)
-        rows = self.memory.node.tail(self.chosen, asked)["data"]
+        rows = self.memory.node.rows.tail(self.chosen, asked)["data"]
         return [(row["op"], row["city"]) for row in rows]  # type: ignore[attr-defined]
 
     def events(self) -> list[type]:
-        return [type(link.block.event) for link in self.memory.node.log(self.chosen, limit=100)][::-1]
+        return [type(link.block.event) for link in self.memory.node.datasets.log(self.chosen, limit=100)][::-1]
 
     def add_column(self, entry: CatalogEntry, name: str, *, last: bool = True) -> None:
         """An optional text, as a commit of another node."""
@@ -103,7 +103,7 @@ class Story:
         self.memory.node.commits.commit(entry.id, build)
 
     def verify(self) -> dict[str, object]:
-        job = self.memory.finish(self.memory.node.enqueue_verify(self.chosen, VerifyOptions()))
+        job = self.memory.finish(self.memory.node.requests.verify(self.chosen, VerifyOptions()))
         value: dict[str, object] = json.loads(job.result or "")
         return value
 
@@ -160,9 +160,9 @@ def test_several_changes_before_a_run_are_one(story: Story) -> None:
 
 
 def test_the_transform_that_is_there_already_commits_nothing(story: Story) -> None:
-    before = story.memory.node.head(story.chosen).hash
+    before = story.memory.node.datasets.head(story.chosen).hash
     assert story.change("SELECT * FROM a").result is None
-    assert story.memory.node.head(story.chosen).hash == before
+    assert story.memory.node.datasets.head(story.chosen).hash == before
 
 
 def test_the_same_transform_takes_up_a_column_that_an_input_has_got(story: Story) -> None:
@@ -180,10 +180,10 @@ def test_the_same_transform_takes_up_a_column_that_an_input_has_got(story: Story
 def test_a_column_that_an_input_has_got_in_between_is_refused(story: Story) -> None:
     """The pull behind it would be: slices have the columns of the schema in their order."""
     story.add_column(story.readings, "note", last=False)
-    head = story.memory.node.head(story.chosen).hash
+    head = story.memory.node.datasets.head(story.chosen).hash
     with pytest.raises(IncompatibleSchema, match="another order"):
         story.change("SELECT * FROM a")
-    assert story.memory.node.head(story.chosen).hash == head
+    assert story.memory.node.datasets.head(story.chosen).hash == head
 
 
 def test_more_columns_are_computed_anew_though_the_query_says_the_same(story: Story) -> None:
@@ -207,12 +207,12 @@ def test_a_transform_that_never_ran_is_replaced_without_a_verdict(tmp_path: Path
 
 
 def test_other_inputs_are_refused_once_it_has_run(story: Story) -> None:
-    before = story.memory.node.head(story.chosen).hash
+    before = story.memory.node.datasets.head(story.chosen).hash
     one = BOTH.replace(", {datasetRef: others, alias: b}", "")
     with pytest.raises(InvalidRequest, match="inputs") as refused:
         story.change("SELECT * FROM a", one)
     assert "new dataset" in (refused.value.hint or "")
-    assert story.memory.node.head(story.chosen).hash == before
+    assert story.memory.node.datasets.head(story.chosen).hash == before
 
 
 def test_an_alias_of_an_input_may_change(story: Story) -> None:
@@ -318,11 +318,11 @@ def test_an_engine_that_cannot_compute_anew_is_not_asked_to(story: Story) -> Non
     """Else each pull would be refused from then on."""
     story.memory.use_engine(EngineOfRuns(story.memory.folder / "exchange"))
     assert story.change("SELECT * FROM a").result is None
-    head = story.memory.node.head(story.chosen).hash
+    head = story.memory.node.datasets.head(story.chosen).hash
     for query, anew in (("SELECT * FROM a", True), ("SELECT * FROM b", False)):
         with pytest.raises(InvalidRequest, match="cannot change a transform that has run"):
             story.change(query, anew=anew)
-    assert story.memory.node.head(story.chosen).hash == head
+    assert story.memory.node.datasets.head(story.chosen).hash == head
 
 
 def test_a_migration_does_without_the_checkpoint(story: Story) -> None:
@@ -335,9 +335,13 @@ def test_a_migration_does_without_the_checkpoint(story: Story) -> None:
 def test_who_made_a_transaction_is_recorded_with_it(story: Story) -> None:
     memory = story.memory
     objects = memory.objects
-    (link,) = [one for one in memory.node.log(story.chosen, limit=100) if isinstance(one.block.event, ExecuteTransform)]
+    (link,) = [
+        one
+        for one in memory.node.datasets.log(story.chosen, limit=100)
+        if isinstance(one.block.event, ExecuteTransform)
+    ]
     assert makers(story.chosen.id, link.hash, objects=objects) == [memory.engine.info().identity]
-    others = [one.hash for one in memory.node.log(story.chosen, limit=100) if one.hash != link.hash]
+    others = [one.hash for one in memory.node.datasets.log(story.chosen, limit=100) if one.hash != link.hash]
     assert [makers(story.chosen.id, one, objects=objects) for one in others] == [[]] * len(others)
 
 
@@ -374,7 +378,7 @@ def test_no_dataset_is_derived_from_itself(tmp_path: Path) -> None:
         assert caught.value.place.field == "inputs"
     assert story.change("SELECT * FROM b").result is not None, "of a dataset that has not run"
     request = PullRequest(dataset=entry.id, alias=entry.alias, recursive=True)
-    assert story.memory.finish(story.memory.node.enqueue_pull(request)).status is JobStatus.SUCCEEDED
+    assert story.memory.finish(story.memory.node.requests.pull(request)).status is JobStatus.SUCCEEDED
 
 
 def test_a_circle_that_is_there_is_told_and_goes(tmp_path: Path) -> None:
@@ -392,7 +396,7 @@ def test_a_circle_that_is_there_is_told_and_goes(tmp_path: Path) -> None:
 
     story.memory.node.commits.commit(story.chosen.id, build)
     request = PullRequest(dataset=story.chosen.id, alias=story.chosen.alias, recursive=True)
-    job = story.memory.finish(story.memory.node.enqueue_pull(request))
+    job = story.memory.finish(story.memory.node.requests.pull(request))
     assert job.status is JobStatus.FAILED
     assert "local/chosen is derived from itself" in (job.error or "")
-    story.memory.node.delete(story.chosen)
+    story.memory.node.datasets.delete(story.chosen)

@@ -39,7 +39,7 @@ def change_under(plan: FaultPlan, folder: Path) -> Story:
     story.memory.restart(plan)
     insist(lambda: story.change("SELECT * FROM b"))
     insist(lambda: pull_later(story))
-    insist(story.memory.node.relay_outbox)
+    insist(story.memory.node.background.relay_outbox)
     story.memory.restart()
     return story
 

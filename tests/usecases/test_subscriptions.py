@@ -41,8 +41,8 @@ class Followed:
         self.memory = MemoryNode(folder)
         self.entry: CatalogEntry = self.memory.add(ROOT)
         self.node = self.memory.node
-        self.node.relay_outbox()
-        self.made = self.node.subscribe(self.entry, url=URL, secret=None)
+        self.node.background.relay_outbox()
+        self.made = self.node.webhooks.subscribe(self.entry, url=URL, secret=None, by=self.node.operator)
         self.id = self.made.subscription.id
         self.by = self.node.operator
 
@@ -50,16 +50,16 @@ class Followed:
         """Commits, one for each day."""
         for day in days:
             row = json.dumps({"event_time": f"2026-01-{day:02}T00:00:00Z", "city": "A"}).encode()
-            job = self.node.accept_push(PushData(dataset=self.entry.id, body=iter([row])))
+            job = self.node.requests.push(PushData(dataset=self.entry.id, body=iter([row])))
             assert isinstance(job, Job)
             self.memory.finish(job)
-        self.node.relay_outbox()
+        self.node.background.relay_outbox()
 
     def deliver(self, *, rounds: int = 5) -> None:
         """What is due, as long as there is something."""
         for _ in range(rounds):
-            for delivery in self.node.due_deliveries("test", limit=8):
-                self.node.deliver(delivery)
+            for delivery in self.node.background.due_deliveries("test", limit=8):
+                self.node.background.deliver(delivery)
 
     def sequences(self) -> list[int]:
         """Numbers of the events that have arrived."""
@@ -74,7 +74,10 @@ class Followed:
         return [kind for kind in kinds if kind.value.startswith("subscription.")]
 
     def log(self) -> list[tuple[int, DeliveryStatus]]:
-        return [(each.sequence, each.status) for each in self.node.deliveries(self.entry, self.id)][::-1]
+        return [
+            (each.sequence, each.status)
+            for each in self.node.webhooks.deliveries(self.entry, self.id, by=self.node.operator)
+        ][::-1]
 
 
 @pytest.fixture
@@ -153,7 +156,7 @@ def test_both_secrets_sign_until_the_overlap_is_over(followed: Followed) -> None
     assert signed_by(both.headers, both.body, made.secret)
     assert not signed_by(one.headers, one.body, old)
     assert signed_by(one.headers, one.body, made.secret)
-    node.keep_house()
+    node.background.keep_house()
     assert node.webhooks.get(followed.entry, followed.id, by=followed.by).old_secret_until is None
     assert followed.audited()[-1] is AuditKind.SUBSCRIPTION_SECRET_ROTATED
 
@@ -179,7 +182,7 @@ def test_an_attempt_is_logged_without_secrets(followed: Followed) -> None:
     followed.deliver(rounds=1)
     followed.memory.clock.advance(10_000)
     followed.deliver(rounds=1)
-    (delivery,) = followed.node.deliveries(followed.entry, followed.id)
+    (delivery,) = followed.node.webhooks.deliveries(followed.entry, followed.id, by=followed.node.operator)
     last, first = followed.node.webhooks.attempts(followed.entry, followed.id, delivery.id, by=followed.by)
     assert (first.number, first.status_code, first.failure, first.response) == (
         1,
@@ -200,7 +203,7 @@ def test_only_so_many_attempts_are_kept(tmp_path: Path) -> None:
     followed.node = with_settings(followed, delivery_attempts_kept=1)
     followed.push(1, 2)
     followed.deliver()
-    second, first = followed.node.deliveries(followed.entry, followed.id)
+    second, first = followed.node.webhooks.deliveries(followed.entry, followed.id, by=followed.node.operator)
     kept = [
         len(followed.node.webhooks.attempts(followed.entry, followed.id, each.id, by=followed.by))
         for each in (first, second)
@@ -236,7 +239,7 @@ def test_one_delivery_or_all_that_failed_are_replayed(tmp_path: Path) -> None:
     assert followed.node.webhooks.replay(followed.entry, followed.id, failed, by=followed.by) == 1
     followed.deliver()
     assert followed.sequences()[-1] == 1
-    newest = followed.node.deliveries(followed.entry, followed.id)[0]
+    newest = followed.node.webhooks.deliveries(followed.entry, followed.id, by=followed.node.operator)[0]
     one = Replay(delivery_id=newest.id)
     assert followed.node.webhooks.replay(followed.entry, followed.id, one, by=followed.by) == 1
     followed.deliver()
@@ -247,9 +250,11 @@ def test_what_cannot_be_replayed(followed: Followed) -> None:
     for wrong in ({}, {"failed": True, "from_sequence": 1}, {"from_sequence": 0}):
         with pytest.raises(InvalidRequest):
             Replay(**wrong)  # type: ignore[arg-type]
-    other = followed.node.subscribe(followed.entry, url=URL, secret=None).subscription
+    other = followed.node.webhooks.subscribe(
+        followed.entry, url=URL, secret=None, by=followed.node.operator
+    ).subscription
     followed.push(1)
-    foreign = followed.node.deliveries(followed.entry, other.id)[0]
+    foreign = followed.node.webhooks.deliveries(followed.entry, other.id, by=followed.node.operator)[0]
     for name in (foreign.id, "none"):
         with pytest.raises(NotFound):
             followed.node.webhooks.replay(followed.entry, followed.id, Replay(delivery_id=name), by=followed.by)
@@ -311,7 +316,7 @@ def test_blocks_that_cannot_be_read_are_a_failure_of_the_node(followed: Followed
     followed.memory.objects.delete(key)
     followed.deliver(rounds=1)
     assert followed.sequences() == []
-    (delivery,) = followed.node.deliveries(followed.entry, followed.id)
+    (delivery,) = followed.node.webhooks.deliveries(followed.entry, followed.id, by=followed.node.operator)
     (attempt,) = followed.node.webhooks.attempts(followed.entry, followed.id, delivery.id, by=followed.by)
     assert (attempt.failure, delivery.status) == (FailureKind.NODE, DeliveryStatus.PENDING)
     followed.memory.objects.put_bytes(key, kept)
@@ -324,7 +329,7 @@ def test_a_receiver_of_the_reference_gets_its_form(followed: Followed) -> None:
     made = followed.node.webhooks.subscribe(
         followed.entry, by=followed.by, url=URL, secret=None, format=SubscriptionFormat.REFERENCE
     )
-    followed.node.unsubscribe(followed.entry, followed.id)
+    followed.node.webhooks.unsubscribe(followed.entry, followed.id, by=followed.node.operator)
     assert made.secret_text == made.secret.hex()
     followed.push(1)
     followed.deliver()
@@ -352,7 +357,7 @@ def test_a_receiver_of_the_reference_gets_its_form(followed: Followed) -> None:
     others = {name: value for name, value in expected.items() if not name.startswith("signature")}
     assert others.items() <= event.headers.items()
     assert signed_by(event.headers, event.body, made.secret), "Standard Webhooks beside it"
-    (delivery,) = followed.node.deliveries(followed.entry, made.subscription.id)
+    (delivery,) = followed.node.webhooks.deliveries(followed.entry, made.subscription.id, by=followed.node.operator)
     (attempt,) = followed.node.webhooks.attempts(followed.entry, made.subscription.id, delivery.id, by=followed.by)
     assert expected["signature"] not in str(attempt)
     assert attempt.request_headers["signature"] == "sig1=..., odfabric=..."

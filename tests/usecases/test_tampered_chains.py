@@ -21,6 +21,7 @@ from odfabric.model.commit import CatalogEntry, EncodedBlock
 from odfabric.model.identity import DatasetAlias, Name
 from odfabric.model.instant import FIRST_INSTANT, LAST_INSTANT, Instant
 from odfabric.model.jobs.job import JobStatus
+from odfabric.model.jobs.requests import PullRequest
 from odfabric.model.metadata import (
     AddData,
     Checkpoint,
@@ -46,7 +47,6 @@ from odfabric.testing.chains import (
 )
 from odfabric.testing.memory_node import MemoryNode
 from odfabric.usecases.reading.read_tail import ReadTail
-from odfabric.usecases.transfer.pull_dataset import PullRequest
 from odfabric.usecases.verification.verify_dataset import VerifyOptions
 from tests.support.real_chains import COLUMNS, RealChain, hashes, plant, relinked, remote_files
 
@@ -241,7 +241,7 @@ def pull(memory: MemoryNode, blocks: list[EncodedBlock], files: dict[str, bytes]
     alias = DatasetAlias(memory.node.account, Name("copy"))
     entry = memory.node.repository.find(alias)
     request = PullRequest(dataset=entry.id if entry else None, alias=alias, url=URL)
-    job = memory.finish(memory.node.enqueue_pull(request))
+    job = memory.finish(memory.node.requests.pull(request))
     if job.status is JobStatus.SUCCEEDED:
         return {"code": None, **json.loads(job.result or "")}
     found: dict[str, Any] = json.loads(job.error or "")
@@ -249,7 +249,7 @@ def pull(memory: MemoryNode, blocks: list[EncodedBlock], files: dict[str, bytes]
 
 
 def problems(memory: MemoryNode, entry: CatalogEntry) -> list[dict[str, Any]]:
-    job = memory.finish(memory.node.enqueue_verify(entry, VerifyOptions()))
+    job = memory.finish(memory.node.requests.verify(entry, VerifyOptions()))
     assert job.status is JobStatus.SUCCEEDED, job.error
     errors: list[dict[str, Any]] = json.loads(job.result or "")["errors"]
     return errors
@@ -258,7 +258,7 @@ def problems(memory: MemoryNode, entry: CatalogEntry) -> list[dict[str, Any]]:
 def copied(folder: Path, blocks: list[EncodedBlock], files: dict[str, bytes]) -> tuple[MemoryNode, CatalogEntry]:
     memory = MemoryNode(folder)
     assert pull(memory, blocks, files)["code"] is None
-    return memory, memory.node.resolve(DatasetAlias(None, Name("copy")))
+    return memory, memory.node.datasets.resolve(DatasetAlias(None, Name("copy")))
 
 
 @pytest.mark.parametrize("kind", CHAINS)
@@ -278,7 +278,7 @@ def test_law_a_changed_member_is_refused_by_a_node_that_has_nothing(kind: str, t
             memory = MemoryNode(tmp_path / f"{position}-{number}")
             outcome = pull(memory, relinked(chain.blocks, position, changed), chain.files)
             assert outcome["code"] in REFUSED | {"limit-exceeded"}, f"{name} of block {position}: {changed}: {outcome}"
-            assert memory.node.datasets(after=None, limit=10) == []
+            assert memory.node.datasets.page(after=None, limit=10) == []
 
 
 @pytest.mark.parametrize("kind", CHAINS)
@@ -286,12 +286,12 @@ def test_law_a_changed_member_is_refused_by_a_node_that_has_all_objects(kind: st
     """They were pulled with the chain itself, which then was deleted."""
     chain = CHAINS[kind](tmp_path)
     memory, entry = copied(tmp_path / "node", chain.blocks, chain.files)
-    memory.node.delete(entry)
+    memory.node.datasets.delete(entry)
     for position in data_positions(chain):
         for name, changed in mutants(chain, position):
             outcome = pull(memory, relinked(chain.blocks, position, changed), chain.files)
             assert outcome["code"] in REFUSED | {"limit-exceeded"}, f"{name} of block {position}: {changed}: {outcome}"
-            assert memory.node.datasets(after=None, limit=10) == []
+            assert memory.node.datasets.page(after=None, limit=10) == []
 
 
 @pytest.mark.parametrize("kind", CHAINS)
@@ -299,11 +299,11 @@ def test_law_a_changed_member_is_refused_by_a_copy_that_follows(kind: str, tmp_p
     chain = CHAINS[kind](tmp_path)
     for position in data_positions(chain):
         memory, entry = copied(tmp_path / f"{position}", chain.blocks[:position], chain.files)
-        head = memory.node.head(entry)
+        head = memory.node.datasets.head(entry)
         for name, changed in mutants(chain, position):
             outcome = pull(memory, relinked(chain.blocks, position, changed), chain.files)
             assert outcome["code"] in REFUSED | {"limit-exceeded"}, f"{name} of block {position}: {changed}: {outcome}"
-            assert memory.node.head(entry) == head
+            assert memory.node.datasets.head(entry) == head
 
 
 @pytest.mark.parametrize("kind", CHAINS)
@@ -358,25 +358,25 @@ def test_a_slice_that_a_chain_names_twice_is_refused(tmp_path: Path) -> None:
         assert (outcome["code"], "has the offset" in outcome["message"]) == ("corrupted-source", True)
         follower, entry = copied(tmp_path / f"later-{data.offset_interval.start}", honest, chain.files)
         assert pull(follower, chain.blocks, chain.files)["code"] == "corrupted-source"
-        assert follower.node.head(entry).hash == honest[-1].hash
+        assert follower.node.datasets.head(entry).hash == honest[-1].hash
 
 
 def test_a_damaged_object_that_nobody_needed_is_fetched_again(tmp_path: Path) -> None:
     chain = root_chain(tmp_path)
     memory, entry = copied(tmp_path / "node", chain.blocks, chain.files)
-    memory.node.delete(entry)
+    memory.node.datasets.delete(entry)
     for area in (DATA, CHECKPOINTS):
         key = next(iter(memory.objects.keys(dataset_prefix(entry.id) + area)))
         memory.objects.delete(key)
         memory.objects.put_bytes(key, b"damaged")
     assert pull(memory, chain.blocks, chain.files)["code"] is None
-    assert problems(memory, memory.node.resolve(entry.id)) == []
+    assert problems(memory, memory.node.datasets.resolve(entry.id)) == []
 
 
 def test_an_object_that_is_here_is_not_fetched_again(tmp_path: Path) -> None:
     chain = root_chain(tmp_path)
     memory, entry = copied(tmp_path / "node", chain.blocks, chain.files)
-    memory.node.delete(entry)
+    memory.node.datasets.delete(entry)
     assert pull(memory, chain.blocks, {})["code"] is None
 
 
@@ -401,10 +401,10 @@ TAIL = ReadTail(skip=0, limit=5, data_format="JsonAoS", schema_format=None)
 def test_the_largest_offset_is_told_by_every_reader(end: int, tmp_path: Path) -> None:
     memory, entry = planted_with(tmp_path, OffsetInterval(start=6, end=end))
     with pytest.raises(Corrupt, match="rule X10"):
-        memory.node.tail(entry, TAIL)
+        memory.node.rows.tail(entry, TAIL)
     (problem,) = problems(memory, entry)
     assert (problem["kind"], "rule X10" in problem["message"]) == ("BlockMalformed", True)
-    memory.node.delete(entry)
+    memory.node.datasets.delete(entry)
     honest = root_chain(tmp_path)
     assert pull(memory, honest.blocks, honest.files)["code"] is None
 
@@ -413,4 +413,4 @@ def test_the_largest_offset_is_told_by_every_reader(end: int, tmp_path: Path) ->
 def test_a_tail_never_shows_rows_as_what_they_are_not(interval: OffsetInterval, tmp_path: Path) -> None:
     memory, entry = planted_with(tmp_path, interval)
     with pytest.raises(Corrupt, match="does not hold the rows that its block says"):
-        memory.node.tail(entry, TAIL)
+        memory.node.rows.tail(entry, TAIL)

@@ -19,6 +19,7 @@ from odfabric.model.data_schema import DataField, DataSchema, DataTypeInt64, Dat
 from odfabric.model.engine import IngestRequest, IngestResult, TransformRequest, TransformResult
 from odfabric.model.instant import FIRST_INSTANT, LAST_INSTANT, Instant
 from odfabric.model.jobs.job import Job, JobStatus
+from odfabric.model.jobs.requests import PullRequest
 from odfabric.model.metadata import (
     AddData,
     DatasetKind,
@@ -33,7 +34,6 @@ from odfabric.testing.chains import INPUT_IDS, START, example_transform, physica
 from odfabric.testing.memory_node import MemoryNode
 from odfabric.usecases.ingestion.push_data import PushData
 from odfabric.usecases.reading.read_tail import ReadTail
-from odfabric.usecases.transfer.pull_dataset import PullRequest
 from tests.support.real_chains import COLUMNS, RealChain, plant
 from tests.usecases.manifests import DERIVED, ROOT
 from tests.usecases.test_pull_dataset import push, row
@@ -160,7 +160,7 @@ def test_it_is_refused_by_a_pull_and_its_neighbour_is_not(case: Case, tmp_path: 
     assert outcome["code"] in ("invalid-block", "corrupted-source")
     assert case.word in f"rule {outcome.get('rule')}: {outcome['message']}"
     assert str(bad.blocks[-1].hash) in outcome["message"]
-    assert memory.node.datasets(after=None, limit=10) == []
+    assert memory.node.datasets.page(after=None, limit=10) == []
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
@@ -171,9 +171,9 @@ def test_it_is_named_by_verification_and_no_reader_falls_over_it(case: Case, tmp
     (problem,) = problems(memory, entry)
     assert (problem["block"], case.word in problem["message"]) == (str(bad.blocks[-1].hash), True)
     for read in (
-        lambda: memory.node.tail(entry, ReadTail(skip=0, limit=5, data_format="JsonAoS", schema_format="OdfJson")),
-        lambda: memory.node.metadata(entry, frozenset({"schema", "seed", "vocab", "info"}), "OdfJson"),
-        lambda: list(memory.node.log(entry, limit=10)),
+        lambda: memory.node.rows.tail(entry, ReadTail(skip=0, limit=5, data_format="JsonAoS", schema_format="OdfJson")),
+        lambda: memory.node.datasets.metadata(entry, frozenset({"schema", "seed", "vocab", "info"}), "OdfJson"),
+        lambda: list(memory.node.datasets.log(entry, limit=10)),
     ):
         # Whatever is wrong with it, what comes is an answer or an error with a name.
         with suppress(OdfError):
@@ -229,7 +229,7 @@ def test_a_column_that_was_added_later_is_null_in_older_rows(tmp_path: Path) -> 
 
     chain = built(tmp_path / "chain", evolved, DatasetKind.ROOT)
     memory, entry = copied(tmp_path / "node", chain.blocks, chain.files)
-    answer = memory.node.tail(entry, ReadTail(skip=0, limit=5, data_format="JsonAoS", schema_format=None))
+    answer = memory.node.rows.tail(entry, ReadTail(skip=0, limit=5, data_format="JsonAoS", schema_format=None))
     rows = answer["data"]
     assert isinstance(rows, list)
     assert [(row["city"], row["added"]) for row in rows] == [("city 0", None), ("city 1", None)]
@@ -274,9 +274,9 @@ def test_what_an_engine_writes_is_judged_as_what_a_peer_sends(tmp_path: Path) ->
     root, derived = memory.add(ROOT), memory.add(DERIVED)
     push(memory, root, row(1, "A"))
     memory.use_engine(CountingOneMore(tmp_path / "exchange"))
-    job = memory.node.accept_push(PushData(dataset=root.id, body=iter([row(2, "B").encode()])))
+    job = memory.node.requests.push(PushData(dataset=root.id, body=iter([row(2, "B").encode()])))
     assert isinstance(job, Job)
-    for outcome in (job, memory.node.enqueue_pull(PullRequest(dataset=derived.id, alias=derived.alias))):
+    for outcome in (job, memory.node.requests.pull(PullRequest(dataset=derived.id, alias=derived.alias))):
         ended = memory.finish(outcome)
         assert ended.status is JobStatus.FAILED
         assert "the slice has 1 rows" in (ended.error or "")

@@ -21,7 +21,7 @@ from odfabric.testing.memory_node import MemoryNode
 from odfabric.usecases.ingestion.draft_source import DraftColumn, Merge, SourceDraft, draft_source
 from odfabric.usecases.ingestion.staging import STAGING_PREFIX
 from odfabric.usecases.ingestion.uploads import USABLE_SHARE, Upload
-from odfabric.wiring.uploads import UploadVerbs
+from odfabric.wiring.composed.uploads import UploadVerbs
 from tests.usecases.manifests import ROOT
 
 FILE = b"id,city\n1,Ulm\n2,Bonn\nx,Kiel\n"
@@ -87,7 +87,7 @@ def test_from_an_upload_to_rows(memory: MemoryNode, publisher: Publisher) -> Non
     done = memory.finish(push)
     assert done.status is JobStatus.SUCCEEDED, done.error
     assert json.loads(done.result or "")["rows"] == 3
-    assert memory.node.head(entry).sequence_number > 1
+    assert memory.node.datasets.head(entry).sequence_number > 1
     assert publisher.staged() == []
 
 
@@ -101,7 +101,7 @@ def test_a_trial_tells_and_leaves_nothing(memory: MemoryNode, publisher: Publish
     assert refused["problem"]["line"] == 4  # type: ignore[index]
     assert list(memory.objects.keys("")) == objects
     assert list((memory.folder / "exchange").iterdir()) == []
-    assert memory.node.datasets(after=None, limit=10) == []
+    assert memory.node.datasets.page(after=None, limit=10) == []
 
 
 def test_what_the_engine_alone_knows_is_told_too(publisher: Publisher) -> None:
@@ -121,9 +121,9 @@ def test_a_trial_of_a_push_counts_what_is_new(memory: MemoryNode, publisher: Pub
 
     first = tried(ROWS)
     assert json.loads(first.result or "")["operations"] == {"0": 1}
-    head = memory.node.head(entry)
+    head = memory.node.datasets.head(entry)
     assert memory.finish(publisher.verbs.push_tried(entry, first, by=publisher.subject)).status is JobStatus.SUCCEEDED
-    assert memory.node.head(entry) != head
+    assert memory.node.datasets.head(entry) != head
     second = tried(ROWS + ROWS.replace(b'"A"', b'"B"'))
     assert (json.loads(second.result or "")["rows"], json.loads(second.result or "")["operations"]) == (2, {"0": 1})
     with pytest.raises(NotFound):
@@ -161,7 +161,7 @@ def test_files_that_jobs_need_are_never_removed(memory: MemoryNode) -> None:
     with pytest.raises(LimitExceeded):
         publisher.uploaded()
     memory.clock.advance(int(memory.settings.staged_lifetime_s * 1000) + 1)
-    memory.node.remove_leftovers()
+    memory.node.background.remove_leftovers()
     assert memory.finish(waiting).status is JobStatus.SUCCEEDED
 
 
@@ -174,7 +174,7 @@ def test_an_old_file_is_not_used_and_then_collected(memory: MemoryNode, publishe
         publisher.verbs.judged(job, by=publisher.subject)
     assert len(publisher.staged()) == 1
     memory.clock.set(replace(now, epoch_ns=now.epoch_ns + int((memory.settings.staged_lifetime_s + 1) * 1e9)))
-    memory.node.remove_leftovers()
+    memory.node.background.remove_leftovers()
     assert publisher.staged() == []
 
 

@@ -17,7 +17,7 @@ from odfabric.testing.memory_node import MemoryNode
 from odfabric.usecases.ingestion.push_data import PushData
 from odfabric.usecases.verification.verify_block import BlockCheck, Checked
 from odfabric.usecases.verification.verify_dataset import VerifyOptions
-from odfabric.wiring.verifying import VerifyVerbs
+from odfabric.wiring.composed.verifying import VerifyVerbs
 from tests.usecases.manifests import ROOT
 
 
@@ -36,7 +36,7 @@ def entry(memory: MemoryNode) -> CatalogEntry:
 
 def push(memory: MemoryNode, entry: CatalogEntry, city: str) -> None:
     line = f'{{"event_time":"2026-01-01T00:00:00Z","city":"{city}"}}\n'
-    job = memory.node.accept_push(PushData(dataset=entry.id, body=iter([line.encode()])))
+    job = memory.node.requests.push(PushData(dataset=entry.id, body=iter([line.encode()])))
     assert isinstance(job, Job)
     memory.finish(job)
 
@@ -45,7 +45,7 @@ def data_blocks(memory: MemoryNode, entry: CatalogEntry) -> list[tuple[Multihash
     """Hashes of blocks with data and of their slices, newest first."""
     return [
         (link.hash, link.block.event.new_data.physical_hash)
-        for link in memory.node.log(entry, limit=100)
+        for link in memory.node.datasets.log(entry, limit=100)
         if isinstance(link.block.event, AddData) and link.block.event.new_data is not None
     ]
 
@@ -62,7 +62,7 @@ def replace_object(memory: MemoryNode, key: str, data: bytes) -> None:
 
 
 def test_every_block_of_a_good_chain_fits(memory: MemoryNode, entry: CatalogEntry) -> None:
-    links = list(memory.node.log(entry, limit=100))
+    links = list(memory.node.datasets.log(entry, limit=100))
     for link in links:
         found = checks(memory, entry, link.hash)
         assert {what: check.problems for what, check in found.items()} == dict.fromkeys(found, ())
@@ -85,7 +85,7 @@ def test_a_slice_that_was_changed_or_lost_is_named(memory: MemoryNode, entry: Ca
 
 
 def test_a_block_that_was_changed_is_named_from_all_sides(memory: MemoryNode, entry: CatalogEntry) -> None:
-    links = list(memory.node.log(entry, limit=100))
+    links = list(memory.node.datasets.log(entry, limit=100))
     after, damaged, before = links[0].hash, links[1].hash, links[2].hash
     replace_object(memory, block_key(entry.id, damaged), b"something else")
     assert "does not hash to its name" in checks(memory, entry, damaged)[Checked.BLOCK].problems[0]
@@ -122,4 +122,4 @@ def test_the_last_verification_says_up_to_where_it_went(memory: MemoryNode, entr
 
 
 def verify(memory: MemoryNode, entry: CatalogEntry, options: VerifyOptions | None = None) -> None:
-    memory.finish(memory.node.enqueue_verify(entry, options or VerifyOptions()))
+    memory.finish(memory.node.requests.verify(entry, options or VerifyOptions()))

@@ -143,7 +143,7 @@ class ChainBuilder:
     def __init__(self, kind: DatasetKind = DatasetKind.ROOT, *, dataset_id: DatasetId | None = None) -> None:
         self.state = ChainState.empty()
         self.blocks: list[EncodedBlock] = []
-        self._by_hash: dict[Multihash, MetadataBlock] = {}
+        self.by_hash: dict[Multihash, MetadataBlock] = {}
         self.append(Seed(dataset_id=dataset_id or example_id(), dataset_kind=kind))
 
     @property
@@ -153,7 +153,7 @@ class ChainBuilder:
 
     def get(self, block_hash: Multihash) -> MetadataBlock:
         """The block of that hash. Raises NotFound."""
-        block = self._by_hash.get(block_hash)
+        block = self.by_hash.get(block_hash)
         if block is None:
             raise NotFound("block", str(block_hash))
         return block
@@ -165,7 +165,7 @@ class ChainBuilder:
         (encoded,) = link_blocks(self.state, [event], system_time=time)
         self.state = apply(self.state, encoded.hash, encoded.block)
         self.blocks.append(encoded)
-        self._by_hash[encoded.hash] = encoded.block
+        self.by_hash[encoded.hash] = encoded.block
         return encoded
 
     def extend(self, events: list[MetadataEvent]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from odfabric.adapters.local_fs.archives import ArchiveLimits, ArchivePreparation
 from odfabric.adapters.memory.datasets.catalog import MemoryCatalog, MemorySearchDocuments
@@ -154,6 +155,11 @@ class MemoryNode:
         ports = intercepted(self._ports, interceptor) if interceptor else self._ports
         self.node = Node(ports, self.settings)
 
+    def use_ports(self, **ports: Any) -> None:
+        """Start again with these ports (by their names in NodePorts) instead of the ones so far."""
+        self._ports = replace(self._ports, **ports)
+        self.restart(self.interceptor)
+
     def use_database(
         self,
         store: MemoryStore,
@@ -192,8 +198,7 @@ class MemoryNode:
 
     def use_engine(self, engine: Engine) -> None:
         """Start again with another engine, over the same exchange folder."""
-        self._ports = replace(self._ports, engine=engine)
-        self.restart(self.interceptor)
+        self.use_ports(engine=engine)
 
     def lose_database(self, interceptor: Interceptor | None = None, **settings: int) -> None:
         """Start again on an empty database."""
@@ -202,17 +207,17 @@ class MemoryNode:
     def add(self, manifest: str) -> CatalogEntry:
         """Create the dataset of a manifest."""
         (snapshot,) = parse_snapshots(manifest, file="test.yaml")
-        entry, _ = self.node.create(snapshot, self.node.operator)
+        entry, _ = self.node.datasets.create(snapshot, self.node.operator)
         return entry
 
     def work(self, *, rounds_max: int = 1000) -> int:
         """Do what a worker does until nothing is left to do now; how many jobs were done."""
         done = 0
         for _ in range(rounds_max):
-            moved, pause_s = self.node.relay_outbox(), self.node.flows.step("worker")
-            run = self.node.lease_job("worker")
+            moved, pause_s = self.node.background.relay_outbox(), self.node.flows.step("worker")
+            run = self.node.jobs.lease("worker")
             if run is not None:
-                self.node.run_job(run)
+                self.node.jobs.run(run)
                 done += 1
             elif not moved and pause_s:
                 return done
@@ -220,4 +225,4 @@ class MemoryNode:
 
     def finish(self, job: Job, listener: Callable[[object], None] = lambda _: None) -> Job:
         """Do jobs until this one has ended."""
-        return self.node.work_until_ended(job, worker="test", listener=listener)
+        return self.node.jobs.work_until_ended(job, worker="test", listener=listener)

@@ -1,7 +1,8 @@
 """The composition root: which adapters stand behind the ports, and the verbs bound to them.
 
-Adapters and use cases meet in this package and nowhere else. `node` binds verbs to ports, `embedded` chooses the adapters of a
-node, `stores` where it keeps things, `engine_on_demand` and `remotes` put adapters together that must not know each other.
+Adapters and use cases meet in this package and nowhere else. `node` binds groups of verbs to ports, `embedded` chooses the adapters of
+a node. Folders by subject: `places` (where a node keeps things), `engine`, `sources`, `people`, `datasets`, `events`, `jobs`,
+`monitoring`, `upkeep`; on top of a node are `composed` (verbs made of several groups) and `operations` (commands of its operator).
 
 A name is imported when it is used: all adapters together take most of a second, and a command may need one of them.
 """
@@ -10,15 +11,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from odfabric.wiring.database_place import is_workspace as is_workspace
     from odfabric.wiring.embedded import CRASH_POINTS as CRASH_POINTS
     from odfabric.wiring.embedded import engine_launcher as engine_launcher
     from odfabric.wiring.embedded import open_engine as open_engine
     from odfabric.wiring.embedded import open_node as open_node
     from odfabric.wiring.embedded import prepare_workspace as prepare_workspace
-    from odfabric.wiring.keys import rotate_node_key as rotate_node_key
     from odfabric.wiring.node import Node as Node
     from odfabric.wiring.node_ports import NodePorts as NodePorts
+    from odfabric.wiring.places.database_place import is_workspace as is_workspace
+    from odfabric.wiring.places.keys import rotate_node_key as rotate_node_key
 
 _PLACES = {
     "CRASH_POINTS": "embedded",
@@ -26,10 +27,10 @@ _PLACES = {
     "open_engine": "embedded",
     "open_node": "embedded",
     "prepare_workspace": "embedded",
-    "rotate_node_key": "keys",
+    "rotate_node_key": "places.keys",
     "Node": "node",
     "NodePorts": "node_ports",
-    "is_workspace": "database_place",
+    "is_workspace": "places.database_place",
 }
 
 

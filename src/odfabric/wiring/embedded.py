@@ -64,13 +64,10 @@ from odfabric.ports.subscriptions.signals import Signals
 from odfabric.settings import Settings
 from odfabric.telemetry import next_traceparent
 from odfabric.usecases.people.first_start import make_first_accounts
-from odfabric.wiring.database_place import database_place
-from odfabric.wiring.engine_on_demand import EngineOnDemand
-from odfabric.wiring.engines import open_engines
-from odfabric.wiring.identity import account_id, system_account_id, token
-from odfabric.wiring.indexes import open_state_index, persist_location
-from odfabric.wiring.keys import node_sealing, seal_stored_secrets, with_sealed_secrets
-from odfabric.wiring.metrics import (
+from odfabric.wiring.engine.engine_on_demand import EngineOnDemand
+from odfabric.wiring.engine.engines import open_engines
+from odfabric.wiring.jobs.indexes import open_state_index, persist_location
+from odfabric.wiring.monitoring.metrics import (
     DiskCollector,
     DutiesCollector,
     EngineCollector,
@@ -78,15 +75,18 @@ from odfabric.wiring.metrics import (
     SubscriptionsCollector,
     registry_of,
 )
+from odfabric.wiring.monitoring.overview import places
+from odfabric.wiring.monitoring.timings import TimedEngine, Timings
 from odfabric.wiring.node import Node
 from odfabric.wiring.node_ports import NodePorts, intercepted
-from odfabric.wiring.overview import places
-from odfabric.wiring.polling import folder_savepoints, polling_ports
-from odfabric.wiring.remotes import RemotesByScheme
-from odfabric.wiring.shared_heads import with_heads_in_objects
-from odfabric.wiring.sign_in import open_identity_providers, open_passwords, open_rate_limits
-from odfabric.wiring.stores import Stores, check_objects, open_stores
-from odfabric.wiring.timings import TimedEngine, Timings
+from odfabric.wiring.people.sign_in import open_identity_providers, open_passwords, open_rate_limits
+from odfabric.wiring.places.database_place import database_place
+from odfabric.wiring.places.identity import account_id, system_account_id, token
+from odfabric.wiring.places.keys import node_sealing, seal_stored_secrets, with_sealed_secrets
+from odfabric.wiring.places.shared_heads import with_heads_in_objects
+from odfabric.wiring.places.stores import Stores, check_objects, open_stores
+from odfabric.wiring.sources.polling import folder_savepoints, polling_ports
+from odfabric.wiring.sources.remotes import RemotesByScheme
 
 CRASH_POINTS: Mapping[str, str] = {**CRASH_POINT_TEXTS, **ENGINE_CRASH_POINTS}
 """Every point at which `ODF_CRASH_AT` can make a process of the node kill itself, and what happens there."""
@@ -213,7 +213,7 @@ def open_node(settings: Settings, *, engine: Engine | None = None, clock: Clock 
         node.token = token(settings)
         node.sign_in_secret = node_secret(settings, "sign in")
         node.engine_known = engine_known(own)
-        node.registry = registry_of(
+        node.status.registry = registry_of(
             ports.jobs,
             ports.clock,
             *timings.collectors,
@@ -224,7 +224,7 @@ def open_node(settings: Settings, *, engine: Engine | None = None, clock: Clock 
             DiskCollector(lambda: places(settings).disk),
             EngineCollector(node.engine_known),
         )
-        node.sweepers = (exchange.remove_leftovers, lambda: _sweep(stores, node))
+        node.background.sweepers = (exchange.remove_leftovers, lambda: _sweep(stores, node))
         yield node
 
 

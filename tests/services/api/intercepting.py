@@ -5,9 +5,34 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+import httpx
+
 from odfabric.adapters.unreliable.interception import Interceptor
+from odfabric.cli.backends.node_client import NodeBackend
 
 T = TypeVar("T")
+
+
+class Network(httpx.BaseTransport):
+    """What lies between a command and a node; `inner` is the way through."""
+
+    def __init__(self, inner: httpx.BaseTransport) -> None:
+        self.inner = inner
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        return self.inner.handle_request(request)
+
+    def close(self) -> None:
+        self.inner.close()
+
+
+def send_through(backend: NodeBackend, network: type[Network]) -> None:
+    """Let the requests of a command's backend go through a network of the test's."""
+    before = backend.connection.http
+    backend.connection.http = httpx.Client(
+        base_url=before.base_url, headers=before.headers, transport=network(httpx.HTTPTransport())
+    )
+    before.close()
 
 
 class Around(Interceptor):

@@ -73,11 +73,11 @@ def working(node: Node) -> Iterator[None]:
 
     def work() -> None:
         while not stop.is_set():
-            run = node.lease_job("worker")
+            run = node.jobs.lease("worker")
             if run is None:
                 stop.wait(0.002)
             else:
-                node.run_job(run)
+                node.jobs.run(run)
 
     thread = threading.Thread(target=work, name="worker")
     thread.start()

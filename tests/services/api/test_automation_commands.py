@@ -40,17 +40,17 @@ def odf(memory: MemoryNode, capsys: pytest.CaptureFixture[str]) -> Iterator[Comm
 
 
 def named(memory: MemoryNode, name: str) -> CatalogEntry:
-    return memory.node.resolve(DatasetAlias(None, Name(name)))
+    return memory.node.datasets.resolve(DatasetAlias(None, Name(name)))
 
 
 def push(memory: MemoryNode) -> None:
-    memory.node.accept_push(PushData(dataset=named(memory, "readings").id, body=iter([ROW])))
+    memory.node.requests.push(PushData(dataset=named(memory, "readings").id, body=iter([ROW])))
     memory.work()
 
 
 def deliver(memory: MemoryNode) -> None:
-    for delivery in memory.node.due_deliveries("worker", limit=9):
-        memory.node.deliver(delivery)
+    for delivery in memory.node.background.due_deliveries("worker", limit=9):
+        memory.node.background.deliver(delivery)
 
 
 class TestFlows:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import resource
 import threading
@@ -15,6 +14,7 @@ from socket import socket
 import pytest
 
 from odfabric.adapters.local_fs.object_store import FolderObjectStore
+from odfabric.formats.jobs.push_request import read_push_request
 from odfabric.model.jobs.job import JobStatus
 from odfabric.settings import Settings
 from odfabric.testing.memory_node import MemoryNode
@@ -328,7 +328,7 @@ def test_the_end_of_the_service_answers_those_who_wait_and_drops_those_who_stall
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
     job = answer.json()["job"]
     assert isinstance(job, dict)
-    assert memory.finish(node.job(str(job["id"]))).status is JobStatus.SUCCEEDED
+    assert memory.finish(node.jobs.get(str(job["id"]))).status is JobStatus.SUCCEEDED
     assert list(memory.objects.keys("staging/")) == []
 
 
@@ -345,8 +345,8 @@ def test_a_large_push_needs_little_memory(tmp_path: Path) -> None:
         answer = client.post(INGEST, content=pieces, headers={"prefer": "respond-async"})
         assert answer.status_code == 202
         grown_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    staged = json.loads(node.job(answer.json()["job"]["id"]).request)["staged"]
-    stat = ports.objects.stat(staged)
+    staged = read_push_request(node.jobs.get(answer.json()["job"]["id"])).staged
+    stat = ports.objects.stat(str(staged))
     assert stat is not None
     assert stat.size == size
     assert grown_kib < 60 * 1024

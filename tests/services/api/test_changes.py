@@ -30,9 +30,9 @@ def add(memory: MemoryNode, name: str) -> CatalogEntry:
 
 def push(memory: MemoryNode, entry: CatalogEntry, *cities: str) -> None:
     rows = "".join(json.dumps({"event_time": "2026-01-01T00:00:00Z", "city": city}) + "\n" for city in cities)
-    job = memory.node.accept_push(PushData(dataset=entry.id, body=iter([rows.encode()])))
+    job = memory.node.requests.push(PushData(dataset=entry.id, body=iter([rows.encode()])))
     assert memory.finish(job).status is JobStatus.SUCCEEDED  # type: ignore[arg-type]
-    memory.node.relay_outbox()
+    memory.node.background.relay_outbox()
 
 
 def cities(event: dict[str, object]) -> list[str]:
@@ -144,7 +144,7 @@ def test_a_dataset_that_was_made_again_is_told_by_a_reset(client: httpx.Client, 
     entry = add(memory, "remade")
     push(memory, entry, "A")
     position = client.get("/local/remade/changes").json()["position"]
-    memory.node.delete(entry)
+    memory.node.datasets.delete(entry)
     push(memory, add(memory, "remade"), "B")
     reset = client.get("/local/remade/changes", params={"from": position}).json()
     assert reset["event"]["kind"] == "reset"

@@ -15,6 +15,7 @@ from odfabric.cli.backends.chunked_upload import is_large, push_in_chunks
 from odfabric.cli.backends.node_client import NodeBackend
 from odfabric.errors import Determinate, Indeterminate
 from odfabric.testing.memory_node import MemoryNode
+from tests.services.api.intercepting import Network, send_through
 from tests.support.waiting import wait_until
 from tests.usecases.manifests import ROOT
 
@@ -28,7 +29,9 @@ PART = {"content-type": "application/partial-upload"}
 
 @pytest.fixture
 def dataset(memory: MemoryNode, request: pytest.FixtureRequest) -> str:
-    name = request.node.originalname.replace("_", "-")[:50] + str(len(memory.node.datasets(after=None, limit=1000)))
+    name = request.node.originalname.replace("_", "-")[:50] + str(
+        len(memory.node.datasets.page(after=None, limit=1000))
+    )
     return f"/{memory.add(ROOT.replace('name: readings', f'name: {name}')).alias}"
 
 
@@ -89,11 +92,11 @@ def test_what_arrives_before_a_connection_breaks_is_kept(client: httpx.Client, d
     assert append(client, upload, offset, whole[offset:]).json()["complete"] is True
 
 
-class Breaking(httpx.BaseTransport):
+class Breaking(Network):
     """A network that breaks in the middle of every other request with a body, and once loses an answer to each method."""
 
     def __init__(self, inner: httpx.BaseTransport) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self.sent = 0
         self._lost: set[str] = set()
 
@@ -102,7 +105,7 @@ class Breaking(httpx.BaseTransport):
             self.sent += 1
             if self.sent % 2:
                 raise httpx.WriteError("broken pipe")
-        answer = self._inner.handle_request(request)
+        answer = super().handle_request(request)
         if request.method not in self._lost and request.method != "GET":
             self._lost.add(request.method)
             answer.close()
@@ -117,13 +120,12 @@ def push_of(path: Path) -> PushFile:
 
 
 def test_the_command_goes_on_after_breaks_and_pushes_once(
-    backend: NodeBackend, client: httpx.Client, dataset: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    backend: NodeBackend, client: httpx.Client, dataset: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "rows.ndjson"
     path.write_bytes(ROWS)
     backend.show(dataset.rpartition("/")[2])
-    http = backend.connection.http
-    monkeypatch.setattr(http, "_transport", Breaking(http._transport))
+    send_through(backend, Breaking)
     answer = push_in_chunks(backend.connection, dataset, push_of(path), chunk_bytes=400, sleep=lambda _: None)
     assert answer.json()["rows"] == 28
     assert len(client.get(f"{dataset}/tail", params={"limit": 100}).json()["data"]) == 28
@@ -170,21 +172,17 @@ def test_the_command_goes_on_with_the_upload_that_it_began(
 def test_the_command_gives_up_when_nothing_gets_through(
     backend: NodeBackend, dataset: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Gone(httpx.BaseTransport):
-        def __init__(self, inner: httpx.BaseTransport) -> None:
-            self._inner = inner
-
+    class Gone(Network):
         def handle_request(self, request: httpx.Request) -> httpx.Response:
             if request.method == "PATCH":
                 raise httpx.WriteError("broken pipe")
-            return self._inner.handle_request(request)
+            return super().handle_request(request)
 
     monkeypatch.setattr("odfabric.cli.backends.chunked_upload.BREAKS_S_MAX", 0.2)
     path = tmp_path / "rows.ndjson"
     path.write_bytes(ROWS)
     backend.show(dataset.rpartition("/")[2])
-    http = backend.connection.http
-    monkeypatch.setattr(http, "_transport", Gone(http._transport))
+    send_through(backend, Gone)
     with pytest.raises((Determinate, Indeterminate)):
         push_in_chunks(backend.connection, dataset, push_of(path), sleep=lambda _: None)
 

@@ -12,18 +12,19 @@ from odfabric.cli.backends.backend import JobFailed, PushFile
 from odfabric.cli.backends.node_client import NodeBackend
 from odfabric.errors import Indeterminate
 from odfabric.testing.memory_node import MemoryNode
+from tests.services.api.intercepting import Network, send_through
 from tests.usecases.manifests import DERIVED, ROOT
 
 
-class LastAnswerLost(httpx.BaseTransport):
+class LastAnswerLost(Network):
     """A node that dies after it has done what the first POST asked for, and before it says so."""
 
     def __init__(self, inner: httpx.BaseTransport) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._lost = False
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        answer = self._inner.handle_request(request)
+        answer = super().handle_request(request)
         if request.method == "POST" and not self._lost:
             self._lost = True
             answer.close()
@@ -31,18 +32,15 @@ class LastAnswerLost(httpx.BaseTransport):
         return answer
 
 
-def test_a_verification_whose_answer_is_lost_is_asked_for_again(
-    memory: MemoryNode, backend: NodeBackend, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_verification_whose_answer_is_lost_is_asked_for_again(memory: MemoryNode, backend: NodeBackend) -> None:
     memory.add(ROOT.replace("name: readings", "name: asked-twice"))
     backend.show("asked-twice")
-    http = backend.connection.http
-    monkeypatch.setattr(http, "_transport", LastAnswerLost(http._transport))
+    send_through(backend, LastAnswerLost)
     assert backend.verify("asked-twice", replay=False)["ok"] is True
 
 
 def test_a_push_whose_answer_is_lost_is_not_repeated_unasked(
-    memory: MemoryNode, backend: NodeBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    memory: MemoryNode, backend: NodeBackend, tmp_path: Path
 ) -> None:
     memory.add(ROOT.replace("name: readings", "name: pushed-once"))
     backend.show("pushed-once")
@@ -51,8 +49,7 @@ def test_a_push_whose_answer_is_lost_is_not_repeated_unasked(
     push = PushFile(
         path=str(path), name=str(path), source_name=None, media_type=None, event_time=None, idempotency_key=None
     )
-    http = backend.connection.http
-    monkeypatch.setattr(http, "_transport", LastAnswerLost(http._transport))
+    send_through(backend, LastAnswerLost)
     with pytest.raises(Indeterminate, match="broke off"):
         backend.push("pushed-once", push)
 
@@ -134,10 +131,28 @@ def test_manifests_before_a_wrong_one_are_told(memory: MemoryNode, backend: Node
     assert "local/taken exists (created before it: local/first)" in str(refused.value)
 
 
-def test_a_job_that_waits_for_another_attempt_says_why(backend: NodeBackend, told: list[Mapping[str, object]]) -> None:
-    job = {"status": "queued", "progress": None, "error": {"message": "nobody answers"}}
-    backend._tell(job)
-    assert told == [{"stage": "will be tried again: nobody answers"}]
+class TriedAgain(Network):
+    """A node whose job has failed once when it is looked at first."""
+
+    def __init__(self, inner: httpx.BaseTransport) -> None:
+        super().__init__(inner)
+        self._has_failed = False
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        if request.url.path.startswith("/jobs/") and not self._has_failed:
+            self._has_failed = True
+            error = {"message": "nobody answers"}
+            return httpx.Response(200, json={"status": "queued", "progress": None, "result": None, "error": error})
+        return super().handle_request(request)
+
+
+def test_a_job_that_waits_for_another_attempt_says_why(
+    memory: MemoryNode, backend: NodeBackend, told: list[Mapping[str, object]]
+) -> None:
+    memory.add(ROOT.replace("name: readings", "name: tried-again"))
+    send_through(backend, TriedAgain)
+    backend.verify("tried-again", replay=False)
+    assert told[0] == {"stage": "will be tried again: nobody answers"}
 
 
 def test_cursors_are_made_read_and_deleted(memory: MemoryNode, backend: NodeBackend) -> None:

@@ -84,19 +84,21 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
 
 def work(node: Node) -> None:
     for snapshot in parse_snapshots(f"{ROOT}---\n{DERIVED}", file=""):
-        node.create(snapshot, node.operator)
-    entry = node.resolve(parse_dataset_alias("local/readings"))
+        node.datasets.create(snapshot, node.operator)
+    entry = node.datasets.resolve(parse_dataset_alias("local/readings"))
     node.flows.set(entry, FlowKind.VERIFY, FlowRule(trigger=Every(60)), by=node.operator)
-    node.relay_outbox()
-    node.subscribe(entry, url="https://1.1.1.1/hook", secret=None)
+    node.background.relay_outbox()
+    node.webhooks.subscribe(entry, url="https://1.1.1.1/hook", secret=None, by=node.operator)
     for _ in range(2):
-        node.accept_push(PushData(dataset=entry.id, media_type="application/x-ndjson", body=iter([ROWS])))
-    run = node.lease_job("w")
+        node.requests.push(PushData(dataset=entry.id, media_type="application/x-ndjson", body=iter([ROWS])))
+    run = node.jobs.lease("w")
     assert run is not None
-    node.run_job(run)
-    node.relay_outbox()
+    node.jobs.run(run)
+    node.background.relay_outbox()
     node.flows.step("w")
-    node.timings.webhook_attempt(node.due_deliveries("w", limit=1)[0], is_delivered=True, now=node.ports.clock.now())
+    node.timings.webhook_attempt(
+        node.background.due_deliveries("w", limit=1)[0], is_delivered=True, now=node.ports.clock.now()
+    )
     for duty in Duty:
         node.duties.ended(duty, "w", error=None)
 

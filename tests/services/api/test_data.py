@@ -229,7 +229,7 @@ def test_whoever_does_not_want_to_wait_is_told_the_job(unattended: tuple[MemoryN
     assert job["status"] == "queued"
     assert answer.headers["location"] == f"/jobs/{job['id']}"
     assert answer.headers["preference-applied"] == "respond-async"
-    memory.finish(memory.node.job(job["id"]))
+    memory.finish(memory.node.jobs.get(job["id"]))
     done = client.get(answer.headers["location"]).json()
     assert (done["status"], done["result"]["rows"]) == ("succeeded", 1)
 
@@ -279,10 +279,10 @@ def test_a_push_that_is_cancelled_while_it_waits_says_so(unattended: tuple[Memor
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(client.post, "/local/readings/ingest", content=row(1))
         (job,) = wait_until(lambda: memory.node.ports.jobs.page(unfinished_only=True, limit=2), what="the job")
-        memory.node.cancel_job(job.id)
+        memory.node.jobs.cancel(job.id)
         answer = waiting.result(10)
     assert (answer.status_code, answer.json()["code"]) == (409, "cancelled")
-    assert memory.node.lease_job("late") is None
+    assert memory.node.jobs.lease("late") is None
 
 
 def test_a_push_during_an_outage_succeeds_when_it_is_over(tmp_path: Path) -> None:

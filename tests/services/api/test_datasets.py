@@ -152,7 +152,7 @@ def test_a_dataset_that_goes_while_it_is_listed_is_left_out(tmp_path: Path) -> N
 
     def delete() -> None:
         around.after.clear()
-        memory.node.delete(going)
+        memory.node.datasets.delete(going)
 
     with serving(memory.node) as served, served.client() as client:
         around.after["catalog.page"] = delete

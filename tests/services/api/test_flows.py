@@ -38,8 +38,8 @@ def derived(memory: MemoryNode, name: str) -> str:
 
 def push(memory: MemoryNode, name: str) -> None:
     """Push a row, and do what follows."""
-    entry = memory.node.resolve(DatasetAlias(None, Name(name)))
-    memory.node.accept_push(PushData(dataset=entry.id, body=iter([ROW.encode()])))
+    entry = memory.node.datasets.resolve(DatasetAlias(None, Name(name)))
+    memory.node.requests.push(PushData(dataset=entry.id, body=iter([ROW.encode()])))
     memory.work()
 
 

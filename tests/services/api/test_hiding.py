@@ -83,8 +83,8 @@ def client(world: World) -> Iterator[httpx.Client]:
 
 
 def push(people: People, alias: DatasetAlias) -> None:
-    entry = people.node.resolve(alias)
-    job = people.node.accept_push(PushData(dataset=entry.id, body=iter([ROW])))
+    entry = people.node.datasets.resolve(alias)
+    job = people.node.requests.push(PushData(dataset=entry.id, body=iter([ROW])))
     assert isinstance(job, Job)
     people.memory.finish(job)
 
@@ -273,8 +273,8 @@ def test_nothing_tells_that_something_hidden_was_made(world: World, client: http
     del people.node.ports.keys.create
     assert late.id == identity
     push(people, late.alias)
-    people.node.enqueue_verify(late, VerifyOptions(), by=people.subject("ann"))
-    people.node.subscribe(late, by=people.subject("ann"), url="https://receiver.example/x", secret=None)
+    people.node.requests.verify(late, VerifyOptions(), by=people.subject("ann"))
+    people.node.webhooks.subscribe(late, by=people.subject("ann"), url="https://receiver.example/x", secret=None)
     after = noticed(client, battery(identity), kept_out, world)
     assert {what: (before[what], after[what]) for what in before if before[what] != after[what]} == {}
     told = noticed(client, harmless(identity), owner, world)
@@ -315,7 +315,9 @@ def test_subscriptions_of_others_are_not_there(
 ) -> None:
     node, pia = world.people.node, world.people.bearer("pia")
     subscriber = world.people.subject("ann")
-    made = node.subscribe(node.resolve(shared), by=subscriber, url="https://a.example/", secret=None).subscription
+    made = node.webhooks.subscribe(
+        node.datasets.resolve(shared), by=subscriber, url="https://a.example/", secret=None
+    ).subscription
     assert_alike(world, client, method, f"/{shared}{path}", pia, made.id, ANY_ID)
     listed = client.get(f"/{shared}/subscriptions", headers=pia)
     assert listed.json() == {"subscriptions": []}
@@ -338,7 +340,7 @@ def test_cursors_of_others_are_not_there(
     """Even to who knows the fence."""
     node, pia = world.people.node, world.people.bearer("pia")
     verbs = node.cursors.of(world.people.subject("ann"))
-    entry = node.resolve(shared)
+    entry = node.datasets.resolve(shared)
     found = [each for each in verbs.list(entry) if each.consumer.endswith("feed-1")]
     cursor = found[0] if found else verbs.create(entry, "feed-1", start="baseline")
     text = json.dumps(body).replace("FENCE", cursor.fence).replace("POSITION", str(cursor.position))
@@ -354,13 +356,13 @@ def test_jobs_of_others_are_not_there(
     world: World, client: httpx.Client, shared: DatasetAlias, method: str, who: str
 ) -> None:
     node = world.people.node
-    job = node.enqueue_verify(node.resolve(shared), VerifyOptions(), by=world.people.subject("ann"))
+    job = node.requests.verify(node.datasets.resolve(shared), VerifyOptions(), by=world.people.subject("ann"))
     answers = []
     for job_id in (job.id, ANY_ID):
         answer = client.request(method, f"/jobs/{job_id}", headers=world.kept_out()[who])
         answers.append(whole(answer, NAME=job_id))
     assert answers[0] == answers[1]
-    assert node.job(job.id) == job
+    assert node.jobs.get(job.id) == job
 
 
 @pytest.mark.parametrize("who", ["pia", "ann, another dataset", "admin, another dataset", "acme"])
@@ -396,17 +398,17 @@ def test_objects_of_a_hidden_dataset_are_not_had_through_another(
     world: World, client: httpx.Client, shared: DatasetAlias
 ) -> None:
     node, pia = world.people.node, world.people.bearer("pia")
-    head = str(node.head(world.hidden.entry).hash)
+    head = str(node.datasets.head(world.hidden.entry).hash)
     (data,) = {
         str(link.block.event.new_data.physical_hash)  # type: ignore[union-attr]
-        for link in node.log(world.hidden.entry, limit=10)
+        for link in node.datasets.log(world.hidden.entry, limit=10)
         if getattr(link.block.event, "new_data", None) is not None
     }
     for there, path in ((head, "blocks"), (data, "data"), (data, "checkpoints")):
         for method in ("GET", "HEAD"):
             assert_alike(world, client, method, f"/{shared}/{path}/{{id}}", pia, there, ANY_HASH)
     assert_alike(world, client, "GET", f"/{shared}/state?asOfBlock={{id}}", pia, head, ANY_HASH)
-    identity = str(node.resolve(shared).id)
+    identity = str(node.datasets.resolve(shared).id)
     seen = []
     for block in (head, ANY_HASH):
         started = client.post(f"/{shared}/cursors", headers=pia, json={"consumer": "c", "from": block})

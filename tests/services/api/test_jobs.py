@@ -175,7 +175,7 @@ def test_a_job_is_cancelled_once(unattended: tuple[MemoryNode, httpx.Client]) ->
     path = client.post("/local/readings/verify").headers["location"]
     assert client.delete(path).json()["status"] == "cancelled"
     assert client.delete(path).json()["status"] == "cancelled"
-    assert memory.node.lease_job("late") is None
+    assert memory.node.jobs.lease("late") is None
 
 
 def test_a_finished_job_is_not_cancelled(client: httpx.Client, memory: MemoryNode) -> None:

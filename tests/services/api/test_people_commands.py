@@ -112,7 +112,7 @@ def test_names_without_an_account_are_of_whoever_is_logged_in(ann: Command, odf:
     assert "dataset not found: ann/readings" in ann.err
     assert odf.json("show", "readings")["alias"] == "local/readings"
     token = odf.json("token", "create", "as ann", "--account", "ann")["token"]
-    given = Command(ann._capsys, "--node", odf.options[1], "--token", token)
+    given = Command(ann.capsys, "--node", odf.options[1], "--token", token)
     assert given.json("show", "levels")["alias"] == "ann/levels", "a token that is given is asked whose it is"
 
 
@@ -132,7 +132,7 @@ def test_a_login_by_password_is_kept_checked_and_revoked(ann: Command, credentia
     kept = Credentials(credentials).get(at.url)
     assert kept is not None
     assert kept.account == "ann"
-    bare = Command(ann._capsys)
+    bare = Command(ann.capsys)
     assert bare.json("whoami")["url"] == at.url, "the only login needs no address"
     assert bare.json("logout") == {"url": at.url, "account": "ann", "revoked": True}
     assert Credentials(credentials).all() == {}

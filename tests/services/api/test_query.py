@@ -40,7 +40,7 @@ class Readings:
 @pytest.fixture(scope="module")
 def readings(memory: MemoryNode, served: Served) -> Readings:
     entry = memory.add(ROOT)
-    empty_head = str(memory.node.head(entry).hash)
+    empty_head = str(memory.node.datasets.head(entry).hash)
     with served.client() as client:
         head = client.post("/local/readings/ingest", content=ROWS).json()["head"]
     return Readings(str(entry.id), empty_head, head)

@@ -120,7 +120,7 @@ def test_a_job_belongs_to_the_trace_of_its_request(
 ) -> None:
     headers = [("traceparent", value) for value in sent]
     answer = client.post("/local/readings/verify", headers=headers, json={})
-    job = node.job(answer.json()["job"]["id"])
+    job = node.jobs.get(answer.json()["job"]["id"])
     trace = trace_of_job(job)
     assert trace is not None
     assert (trace.trace_id == TRACE, trace.span_id == SPAN) == (is_taken, False)
@@ -139,39 +139,39 @@ def test_the_engine_is_called_within_the_trace(client: httpx.Client, node: Node,
     level = logger.level
     logger.setLevel(logging.INFO)
     try:
-        run = node.lease_job("w")
+        run = node.jobs.lease("w")
         assert run is not None
-        node.run_job(run)
+        node.jobs.run(run)
     finally:
         logger.setLevel(level)
         logger.removeHandler(records)
     (call,) = [parse_traceparent(value or "") for value in called]
     assert call is not None
     assert (call.trace_id, call.is_sampled) == (TRACE, True)
-    entry = node.resolve(parse_dataset_alias("local/readings"))
+    entry = node.datasets.resolve(parse_dataset_alias("local/readings"))
     committed = {
         "trace": TRACE,
         "job": run.lease.job.id,
         "dataset": str(entry.id),
-        "block": str(node.head(entry).hash),
+        "block": str(node.datasets.head(entry).hash),
     }
     assert committed in records.seen
 
 
 def test_attempts_at_a_webhook_are_spans_of_one_trace(node: Node, memory: MemoryNode, client: httpx.Client) -> None:
-    entry = node.resolve(parse_dataset_alias("local/readings"))
-    node.relay_outbox()
-    made = node.subscribe(entry, url="https://example.org/hook", secret=None)
+    entry = node.datasets.resolve(parse_dataset_alias("local/readings"))
+    node.background.relay_outbox()
+    made = node.webhooks.subscribe(entry, url="https://example.org/hook", secret=None, by=node.operator)
     client.post("/local/readings/ingest", content=ROWS, headers={"content-type": "application/x-ndjson"})
-    run = node.lease_job("w")
+    run = node.jobs.lease("w")
     assert run is not None
-    node.run_job(run)
-    node.relay_outbox()
+    node.jobs.run(run)
+    node.background.relay_outbox()
     memory.webhooks.script.append(WebhookResponse(500))
     for _ in range(2):
         memory.clock.advance(3_600_000)
-        (delivery,) = node.due_deliveries("w", limit=10)
-        node.deliver(delivery)
+        (delivery,) = node.background.due_deliveries("w", limit=10)
+        node.background.deliver(delivery)
     first, second = [parse_traceparent(one.headers["traceparent"]) for one in memory.webhooks.received]
     assert first is not None
     assert second is not None
@@ -183,7 +183,12 @@ def test_attempts_at_a_webhook_are_spans_of_one_trace(node: Node, memory: Memory
 def test_a_tried_webhook_belongs_to_the_trace_of_whoever_tries(
     node: Node, memory: MemoryNode, client: httpx.Client
 ) -> None:
-    made = node.subscribe(node.resolve(parse_dataset_alias("local/readings")), url="https://example.org/", secret=None)
+    made = node.webhooks.subscribe(
+        node.datasets.resolve(parse_dataset_alias("local/readings")),
+        url="https://example.org/",
+        secret=None,
+        by=node.operator,
+    )
     tried = client.post(
         f"/local/readings/subscriptions/{made.subscription.id}/test", headers={"traceparent": f"00-{TRACE}-{SPAN}-01"}
     )

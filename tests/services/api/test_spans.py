@@ -18,8 +18,8 @@ from odfabric.settings import Settings
 from odfabric.telemetry import record_spans, span
 from odfabric.testing.memory_node import MemoryNode
 from odfabric.wiring import Node
-from odfabric.wiring.timings import TimedEngine
-from odfabric.wiring.tracing import tracing
+from odfabric.wiring.monitoring.timings import TimedEngine, Timings
+from odfabric.wiring.monitoring.tracing import tracing
 from tests.services.api.serving import serving
 from tests.support.loopback_http import LoopbackServer, Seen, reply
 from tests.support.waiting import wait_until
@@ -38,9 +38,9 @@ def memory(tmp_path: Path) -> MemoryNode:
 
 @pytest.fixture
 def node(memory: MemoryNode, tmp_path: Path) -> Node:
-    node = Node(memory.node.ports, Settings(workspace=tmp_path, push_wait_s_max=0.0))
-    node.ports = replace(node.ports, engine=TimedEngine(node.ports.engine, node.timings))
-    return Node(node.ports, node.settings, timings=node.timings)
+    timings, ports = Timings(), memory.node.ports
+    ports = replace(ports, engine=TimedEngine(ports.engine, timings))
+    return Node(ports, Settings(workspace=tmp_path, push_wait_s_max=0.0), timings=timings)
 
 
 @pytest.fixture
@@ -56,8 +56,8 @@ def push(client: httpx.Client, **headers: str) -> None:
 
 
 def run_jobs(node: Node) -> None:
-    while (run := node.lease_job("worker")) is not None:
-        node.run_job(run)
+    while (run := node.jobs.lease("worker")) is not None:
+        node.jobs.run(run)
 
 
 def test_a_push_is_one_trace_from_the_request_to_the_engine(node: Node, client: httpx.Client) -> None:
@@ -78,16 +78,21 @@ def test_a_push_is_one_trace_from_the_request_to_the_engine(node: Node, client: 
 
 
 def test_a_receiver_of_a_webhook_goes_on_with_the_span_of_its_attempt(node: Node, memory: MemoryNode) -> None:
-    node.relay_outbox()
-    node.subscribe(node.resolve(parse_dataset_alias("local/readings")), url="https://example.org/hook", secret=None)
+    node.background.relay_outbox()
+    node.webhooks.subscribe(
+        node.datasets.resolve(parse_dataset_alias("local/readings")),
+        url="https://example.org/hook",
+        secret=None,
+        by=node.operator,
+    )
     with serving(node) as served, served.client() as client:
         push(client)
     run_jobs(node)
-    node.relay_outbox()
+    node.background.relay_outbox()
     spans: list[FinishedSpan] = []
     with record_spans(spans.append):
-        for delivery in node.due_deliveries("w", limit=10):
-            node.deliver(delivery)
+        for delivery in node.background.due_deliveries("w", limit=10):
+            node.background.deliver(delivery)
     (attempt,) = [each for each in spans if each.name == "webhook"]
     (sent,) = [parse_traceparent(one.headers["traceparent"]) for one in memory.webhooks.received]
     assert sent is not None

@@ -91,10 +91,10 @@ def test_the_changed_records_come_with_the_event(client: httpx.Client, memory: M
     made = client.post(path, json={"url": URL, "columns": ["city"], "rows": True}).json()
     assert (made["columns"], made["rows"], made["onlyWithData"]) == (["city"], True, False)
     push(memory, "carried")
-    while memory.node.relay_outbox():
+    while memory.node.background.relay_outbox():
         pass
-    for delivery in memory.node.due_deliveries("test", limit=50):
-        memory.node.deliver(delivery)
+    for delivery in memory.node.background.due_deliveries("test", limit=50):
+        memory.node.background.deliver(delivery)
     bodies = [json.loads(each.body)["data"] for each in memory.webhooks.received]
     (event,) = [each for each in bodies if each["subscriptionId"] == made["id"]]
     (changes,) = event["changes"]
@@ -106,8 +106,8 @@ def test_the_changed_records_come_with_the_event(client: httpx.Client, memory: M
 
 
 def push(memory: MemoryNode, name: str) -> None:
-    entry = memory.node.resolve(DatasetAlias(None, Name(name)))
-    job = memory.node.accept_push(PushData(dataset=entry.id, body=iter([ROWS])))
+    entry = memory.node.datasets.resolve(DatasetAlias(None, Name(name)))
+    job = memory.node.requests.push(PushData(dataset=entry.id, body=iter([ROWS])))
     assert isinstance(job, Job)
     memory.finish(job)
 
@@ -118,7 +118,7 @@ def test_every_commit_is_in_the_delivery_log(client: httpx.Client, memory: Memor
     log = f"{path}/{made['id']}/deliveries"
     assert client.get(log).json() == {"deliveries": []}
     head = client.post("/local/logged/ingest", content=ROWS).json()["head"]
-    memory.node.relay_outbox()
+    memory.node.background.relay_outbox()
     (pending,) = client.get(log).json()["deliveries"]
     assert (pending["sequence"], pending["newHead"], pending["status"], pending["attempts"]) == (1, head, "pending", 0)
 
@@ -159,9 +159,9 @@ def made_and_delivered(client: httpx.Client, memory: MemoryNode, name: str) -> s
 
 
 def deliver(memory: MemoryNode) -> None:
-    memory.node.relay_outbox()
-    for delivery in memory.node.due_deliveries("test", limit=8):
-        memory.node.deliver(delivery)
+    memory.node.background.relay_outbox()
+    for delivery in memory.node.background.due_deliveries("test", limit=8):
+        memory.node.background.deliver(delivery)
 
 
 def test_a_subscription_is_paused_and_resumed(client: httpx.Client, memory: MemoryNode) -> None:

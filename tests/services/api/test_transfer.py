@@ -31,12 +31,12 @@ class Objects:
 def objects(memory: MemoryNode, served: Served) -> Objects:
     entry = memory.add(ROOT)
     memory.add(ROOT.replace("name: readings", "name: other"))
-    job = memory.node.accept_push(PushData(dataset=entry.id, body=iter([ROWS])))
+    job = memory.node.requests.push(PushData(dataset=entry.id, body=iter([ROWS])))
     assert isinstance(job, Job)
     memory.finish(job)
     key = next(iter(memory.objects.keys(f"{entry.id.multibase}/data/")))
     data = memory.objects.read_bytes(key, size_max=1 << 20)
-    return Objects(str(memory.node.head(entry).hash), key.rpartition("/")[2], data)
+    return Objects(str(memory.node.datasets.head(entry).hash), key.rpartition("/")[2], data)
 
 
 def sha3(data: bytes) -> str:

@@ -134,7 +134,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         b'{"event_time":"2026-01-01T00:00:00Z","city":"%s"}\n' % chance.randbytes(64).hex().encode()
         for _ in range(3 * CHUNK_BYTES // 64)
     )
-    job = people.node.accept_push(PushData(dataset=entry.id, body=iter([rows])))
+    job = people.node.requests.push(PushData(dataset=entry.id, body=iter([rows])))
     assert isinstance(job, Job)
     people.memory.finish(job)
     with serving(Node(intercepted(people.node.ports, around), people.memory.settings)) as served:
@@ -290,12 +290,12 @@ def test_a_push_that_arrives_while_its_right_goes_is_not_committed(
 ) -> None:
     """The body was let in; the job is not done."""
     headers = world.let_in(thread)
-    head = world.people.node.head(world.scene.entry)
+    head = world.people.node.datasets.head(world.scene.entry)
     world.around.before["job.enqueue"] = lambda: world.cut(cut_of(thread))
     with working(world.people.node):
         answer = client.post(f"/{world.scene.shown}/ingest", content=ROW, headers=headers)
     assert (answer.status_code, answer.json()["code"]) == THREADS[thread]
-    assert world.people.node.head(world.scene.entry) == head
+    assert world.people.node.datasets.head(world.scene.entry) == head
 
 
 @pytest.mark.parametrize("thread", THREADS)

@@ -24,7 +24,7 @@ from odfabric.ports.subscriptions.signals import Topic
 from odfabric.testing.memory_node import MemoryNode
 from odfabric.usecases.ingestion.push_data import PushData
 from odfabric.wiring import Node
-from odfabric.wiring.duties import SeenDuty
+from odfabric.wiring.upkeep.duties import SeenDuty
 from odfabric_worker.runner import Runner, RunnerPace
 from tests.support.loopback_http import READ_S_MAX, LoopbackServer, Seen, reply
 from tests.support.waiting import wait_until
@@ -55,7 +55,7 @@ def start(memory: MemoryNode) -> Iterator[Callable[[], Runner]]:
 
 def push(memory: MemoryNode, entry: CatalogEntry, number: int = 0) -> Job:
     row = ROW.replace(b'"A"', f'"{number}"'.encode())
-    job = memory.node.accept_push(PushData(dataset=entry.id, body=iter([row])))
+    job = memory.node.requests.push(PushData(dataset=entry.id, body=iter([row])))
     assert isinstance(job, Job)
     return job
 
@@ -77,10 +77,10 @@ class SlowEngine:
 
 def test_a_push_is_committed_and_told_to_subscribers(memory: MemoryNode, start: Callable[[], Runner]) -> None:
     entry = memory.add(ROOT)
-    memory.node.subscribe(entry, url=URL, secret=None)
+    memory.node.webhooks.subscribe(entry, url=URL, secret=None, by=memory.node.operator)
     start()
     job = push(memory, entry)
-    wait_until(lambda: memory.node.job(job.id).status is JobStatus.SUCCEEDED, what="the end of the push")
+    wait_until(lambda: memory.node.jobs.get(job.id).status is JobStatus.SUCCEEDED, what="the end of the push")
     wait_until(lambda: memory.webhooks.received != [], what="a delivery")
     assert memory.webhooks.received[0].url == URL
 
@@ -92,11 +92,13 @@ def test_a_runner_that_ends_gives_its_job_back_at_once(memory: MemoryNode, start
     job = push(memory, entry)
     assert engine.entered.wait(10)
     assert first.stop(patience_s=10)
-    assert memory.node.job(job.id).status is JobStatus.QUEUED
+    assert memory.node.jobs.get(job.id).status is JobStatus.QUEUED
     engine.release.set()
     start()
     # The lease would have lasted half a minute.
-    wait_until(lambda: memory.node.job(job.id).status is JobStatus.SUCCEEDED, deadline_s=10, what="the second attempt")
+    wait_until(
+        lambda: memory.node.jobs.get(job.id).status is JobStatus.SUCCEEDED, deadline_s=10, what="the second attempt"
+    )
 
 
 def let_the_runner_go_first(memory: MemoryNode) -> None:
@@ -121,7 +123,7 @@ def let_the_runner_go_first(memory: MemoryNode) -> None:
 def test_a_sender_that_is_free_takes_the_next_delivery_without_a_pause(memory: MemoryNode) -> None:
     entry, count = memory.add(ROOT), 40
     for number in range(count):
-        memory.node.subscribe(entry, url=f"{URL}/{number}", secret=None)
+        memory.node.webhooks.subscribe(entry, url=f"{URL}/{number}", secret=None, by=memory.node.operator)
     let_the_runner_go_first(memory)
     runner = Runner(memory.node, name="worker", pace=RunnerPace(poll_s=600))
     runner.start()
@@ -134,18 +136,18 @@ def test_a_sender_that_is_free_takes_the_next_delivery_without_a_pause(memory: M
 
 def test_a_worker_for_heavy_work_commits_and_sends_nothing(memory: MemoryNode, tmp_path: Path) -> None:
     entry = memory.add(ROOT)
-    memory.node.subscribe(entry, url=URL, secret=None)
+    memory.node.webhooks.subscribe(entry, url=URL, secret=None, by=memory.node.operator)
     heavy = Runner(memory.node, name="heavy", pace=RunnerPace(threads={Lane.HEAVY: 1}, poll_s=0.01))
     light = Runner(memory.node, name="light", pace=RunnerPace(threads={Lane.LIGHT: 1}, poll_s=0.01))
     heavy.start()
     try:
         job = push(memory, entry)
-        wait_until(lambda: memory.node.job(job.id).status is JobStatus.SUCCEEDED, what="the end of the push")
+        wait_until(lambda: memory.node.jobs.get(job.id).status is JobStatus.SUCCEEDED, what="the end of the push")
         assert memory.node.ports.outbox.pending(limit=9) != []
         light.start()
         second = push(memory, entry, 1)
         wait_until(lambda: len(memory.webhooks.received) == 2, what="both deliveries")
-        assert memory.node.job(second.id).status is JobStatus.SUCCEEDED
+        assert memory.node.jobs.get(second.id).status is JobStatus.SUCCEEDED
     finally:
         assert heavy.stop(patience_s=10)
         assert light.stop(patience_s=10)
@@ -185,10 +187,10 @@ def test_ends_do_not_use_up_a_jobs_attempts(memory: MemoryNode, start: Callable[
         runner = start()
         assert engine.entered.wait(10)
         assert runner.stop(patience_s=10)
-    assert memory.node.job(job.id).status is JobStatus.QUEUED
+    assert memory.node.jobs.get(job.id).status is JobStatus.QUEUED
     engine.release.set()
     start()
-    wait_until(lambda: memory.node.job(job.id).status is JobStatus.SUCCEEDED, what="the end of the push")
+    wait_until(lambda: memory.node.jobs.get(job.id).status is JobStatus.SUCCEEDED, what="the end of the push")
 
 
 def test_a_runner_that_ends_waits_for_what_is_being_sent(memory: MemoryNode, start: Callable[[], Runner]) -> None:
@@ -202,7 +204,7 @@ def test_a_runner_that_ends_waits_for_what_is_being_sent(memory: MemoryNode, sta
 
     memory.webhooks.post = slowly  # type: ignore[method-assign]
     entry = memory.add(ROOT)
-    memory.node.subscribe(entry, url=URL, secret=None)
+    memory.node.webhooks.subscribe(entry, url=URL, secret=None, by=memory.node.operator)
     runner = start()
     push(memory, entry)
     assert sending.wait(10)
@@ -239,8 +241,8 @@ def test_receivers_that_hang_do_not_hold_up_one_that_answers(
         ports = replace(memory.node.ports, webhooks=HttpWebhookSender(egress, timeout_s=READ_S_MAX))
         memory.node = Node(ports, memory.settings)
         for number in range(100):
-            memory.node.subscribe(crowd, url=evil.url(f"/{number}"), secret=None)
-        memory.node.subscribe(followed, url=good.url(), secret=None)
+            memory.node.webhooks.subscribe(crowd, url=evil.url(f"/{number}"), secret=None, by=memory.node.operator)
+        memory.node.webhooks.subscribe(followed, url=good.url(), secret=None, by=memory.node.operator)
         start()
         push(memory, crowd)
         assert hanging.asked.acquire(timeout=10)
@@ -266,5 +268,5 @@ def test_a_failure_of_a_step_does_not_end_the_runner(memory: MemoryNode, start: 
     entry = memory.add(ROOT)
     start()
     job = push(memory, entry)
-    wait_until(lambda: memory.node.job(job.id).status is JobStatus.SUCCEEDED, what="the end of the push")
-    assert json.loads(memory.node.job(job.id).result or "{}")
+    wait_until(lambda: memory.node.jobs.get(job.id).status is JobStatus.SUCCEEDED, what="the end of the push")
+    assert json.loads(memory.node.jobs.get(job.id).result or "{}")

@@ -49,10 +49,11 @@ class SharedPlace:
     def process(self, plan: FaultPlan | None = None, after_read: Callable[[], object] = lambda: None) -> GrowingChain:
         """A new process of the node that is about to make a dataset. `after_read` happens when it has read the intents."""
         plan, sealing = plan or FaultPlan(), self.sealing()
+        self.intents = _Noticing(plan.intents(SealedIntents(SqlCommitIntents(self.database), sealing)), after_read)
         self.chains = ObjectHeadChains(
             local=plan.chains(sealed_chains(SqlChains(self.database), sealing)),
             catalog=SqlCatalog(self.database),
-            intents=_Noticing(plan.intents(SealedIntents(SqlCommitIntents(self.database), sealing)), after_read),
+            intents=self.intents,
             objects=self.objects,
             block_bytes_max=1 << 20,
             blocks_max=1000,
@@ -66,7 +67,7 @@ class SharedPlace:
 
     def settle(self) -> None:
         """What the next process does when it starts."""
-        for intent in self.chains._intents.all():
+        for intent in self.intents.all():
             self.chains.settle(intent)
 
     def check(self) -> None:

@@ -21,7 +21,7 @@ from odfabric.adapters.sql.database import Database
 from odfabric.adapters.sql.datasets.chains import SqlChains
 from odfabric.adapters.sql.every_table import metadata
 from odfabric.adapters.sql.jobs.jobs import _READY, SqlJobs
-from odfabric.adapters.sql.subscriptions.deliveries import SqlDeliveries, _due
+from odfabric.adapters.sql.subscriptions.deliveries import SqlDeliveries, due_deliveries
 from odfabric.adapters.sql.tables import job_commits, jobs, outbox
 from odfabric.adapters.sql.upgrade import upgrade
 from odfabric.errors import Corrupt, Determinate, HeadMoved, Indeterminate
@@ -236,7 +236,7 @@ def test_idle_workers_do_not_take_the_write_lock(file: Path, database: Database)
     ("statement", "index"),
     [
         (_READY[None].looked_at, "jobs_unfinished_idx"),
-        (_due(NOW, NOW).limit(8), "deliveries_subscription_id_status_sequence_idx"),
+        (due_deliveries(NOW, NOW).limit(8), "deliveries_subscription_id_status_sequence_idx"),
         (select(outbox).where(outbox.c.done_at.is_(None)).order_by(outbox.c.id), "outbox_not_done_idx"),
     ],
 )

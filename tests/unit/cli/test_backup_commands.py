@@ -55,8 +55,8 @@ class Command:
         """What a backup must bring back: datasets with heads, chains, webhooks with their secrets, accounts."""
         with self.opened(workspace) as node:
             backend = WorkspaceBackend(node, listener=lambda _: None)
-            entry = node.resolve(parse_dataset_ref("readings"))
-            (webhook,) = node.subscriptions(entry)
+            entry = node.datasets.resolve(parse_dataset_ref("readings"))
+            (webhook,) = node.webhooks.seen(entry, by=node.operator)
             return {
                 "datasets": backend.datasets(),
                 "log": backend.log("readings", limit=100),
@@ -75,7 +75,12 @@ def odf(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Command:
     command("node", "add", str(tmp_path / "root.yaml"))
     command.push("node", "Delft")
     with command.opened("node") as node:
-        node.subscribe(node.resolve(parse_dataset_ref("readings")), url="https://hooks.example/x", secret=None)
+        node.webhooks.subscribe(
+            node.datasets.resolve(parse_dataset_ref("readings")),
+            url="https://hooks.example/x",
+            secret=None,
+            by=node.operator,
+        )
     return command
 
 
@@ -120,7 +125,7 @@ def test_what_was_published_while_the_backup_was_made_comes_back_too(odf: Comman
     odf("node", "backup", str(place))
     odf.push("node", "Utrecht")
     with odf.opened("node") as node:
-        while node.relay_outbox():
+        while node.background.relay_outbox():
             pass
     newer = odf.folder / "newer"
     odf("node", "backup", str(newer))

@@ -20,7 +20,7 @@ from odfabric.ports.engine import ProgressListener
 from odfabric.settings import Settings
 from odfabric.usecases.ingestion.push_data import PushData
 from odfabric.wiring import Node, open_node
-from odfabric.wiring.waiting import waited_for
+from odfabric.wiring.jobs.waiting import waited_for
 from tests.usecases.manifests import ROOT
 
 ROW = '{"event_time":"2026-01-01T00:00:00Z","city":"A"}\n'
@@ -88,13 +88,13 @@ def test_an_interrupted_command_gives_its_job_back_at_once(workspace: Path, numb
 
 def test_who_waits_for_another_process_is_told_so(workspace: Path) -> None:
     with opened(workspace) as node:
-        entry = node.resolve(parse_dataset_ref("readings"))
-        first, second = (node.accept_push(PushData(dataset=entry.id, body=iter([ROW.encode()]))) for _ in range(2))
-        told = [waited_for(node.job(job.id), jobs=node.ports.jobs, lease_s=30.0) for job in (first, second)]
+        entry = node.datasets.resolve(parse_dataset_ref("readings"))
+        first, second = (node.requests.push(PushData(dataset=entry.id, body=iter([ROW.encode()]))) for _ in range(2))
+        told = [waited_for(node.jobs.get(job.id), jobs=node.ports.jobs, lease_s=30.0) for job in (first, second)]
         assert told == [{}, {}], "nobody does either"
-        assert node.lease_job("another") is not None
+        assert node.jobs.lease("another") is not None
         for job in (first, second):
-            stage = waited_for(node.job(job.id), jobs=node.ports.jobs, lease_s=30.0)["stage"]
+            stage = waited_for(node.jobs.get(job.id), jobs=node.ports.jobs, lease_s=30.0)["stage"]
             assert stage == (
                 "waiting (another process works on the dataset; if it was killed, this goes on within 30 s)"
             )

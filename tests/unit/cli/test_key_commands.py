@@ -13,7 +13,7 @@ from odfabric.cli.app import main
 from odfabric.formats.identifiers.references import parse_dataset_alias
 from odfabric.settings import Settings
 from odfabric.wiring import open_node
-from odfabric.wiring.keys import node_sealing
+from odfabric.wiring.places.keys import node_sealing
 from tests.usecases.manifests import ROOT
 
 KINDS = (
@@ -44,8 +44,10 @@ class Command:
 
     def subscribe(self) -> str:
         with open_node(self.settings, engine=MemoryEngine(self.workspace / "exchange")) as node:
-            entry = node.resolve(parse_dataset_alias("local/readings"))
-            return node.subscribe(entry, url="https://1.1.1.1/hook", secret=None).subscription.id
+            entry = node.datasets.resolve(parse_dataset_alias("local/readings"))
+            return node.webhooks.subscribe(
+                entry, url="https://1.1.1.1/hook", secret=None, by=node.operator
+            ).subscription.id
 
 
 @pytest.fixture

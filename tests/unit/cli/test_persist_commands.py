@@ -17,7 +17,7 @@ from odfabric.adapters.persist.metrics import PersistCollector
 from odfabric.cli.app import main
 from odfabric.settings import Settings
 from odfabric.wiring import prepare_workspace
-from odfabric.wiring.indexes import persist_location
+from odfabric.wiring.jobs.indexes import persist_location
 from odfabric_persist.batch import BatchLimits, Parts
 from odfabric_persist.client import Shard
 from odfabric_persist.rows import DIFF, TIME, RowCodec

@@ -114,12 +114,12 @@ def test_a_worker_brings_an_index_forward_and_merges_read_it(odf: Command) -> No
     settings = Settings(workspace=odf.workspace, index_tail_blocks_max=1)
     engine = MemoryEngine(odf.workspace / "exchange")
     with open_node(settings, engine=engine) as node:
-        entry = node.datasets(after=None, limit=2)[1]
+        entry = node.datasets.page(after=None, limit=2)[1]
         node.indexes.follow(entry.id)
-        run = node.lease_job("worker")
+        run = node.jobs.lease("worker")
         assert run is not None
-        node.run_job(run)
-        assert node.job(run.job_id).result == json.dumps({"dataset": str(entry.id), "upper": odf_blocks(odf)})
+        node.jobs.run(run)
+        assert node.jobs.get(run.job_id).result == json.dumps({"dataset": str(entry.id), "upper": odf_blocks(odf)})
     assert odf.index()["behind"] == 0
 
 

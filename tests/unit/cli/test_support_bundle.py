@@ -58,8 +58,10 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def secrets(workspace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
     """Everything secret that the node has, by what it is; settings with secrets are set."""
     with open_node(read_settings(), engine=MemoryEngine(workspace / "exchange")) as node:
-        entry = node.resolve(parse_dataset_alias("local/readings"))
-        made = node.subscribe(entry, url=f"https://1.1.1.1/{PLANTED['webhook address']}", secret=None)
+        entry = node.datasets.resolve(parse_dataset_alias("local/readings"))
+        made = node.webhooks.subscribe(
+            entry, url=f"https://1.1.1.1/{PLANTED['webhook address']}", secret=None, by=node.operator
+        )
     capsys.readouterr()
     assert main(["token", "create", "ci"]) == 0
     token = capsys.readouterr().out.strip()

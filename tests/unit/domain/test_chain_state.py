@@ -257,7 +257,7 @@ def test_a_tail_that_is_not_an_ancestor_is_found_out(tail: str) -> None:
     chain = long_chain()
     other = ChainBuilder(dataset_id=example_id("other"))
     for encoded in other.blocks:
-        chain._by_hash[encoded.hash] = encoded.block
+        chain.by_hash[encoded.hash] = encoded.block
     hashes = {"above the head": chain.head, "of another chain": other.head, "unknown": physical_hash("nothing")}
     with pytest.raises(ChainsDiverged, match=f"block {hashes[tail]} is not in the chain of"):
         list(walk(chain, chain.blocks[5].hash, tail=hashes[tail]))
@@ -276,7 +276,7 @@ def test_divergence_is_certain_at_the_number_of_the_tail() -> None:
     tail = ChainBuilder(dataset_id=example_id("other"))
     for number in range(7):
         tail.append(SetInfo(description=str(number)))
-    source.chain._by_hash[tail.head] = tail.blocks[-1].block
+    source.chain.by_hash[tail.head] = tail.blocks[-1].block
     with pytest.raises(ChainsDiverged):
         list(walk(source, source.chain.head, tail=tail.head))
     assert source.count == 1 + 3
@@ -299,7 +299,7 @@ def test_a_walk_stops_at_its_limit() -> None:
 
 def test_a_missing_block_is_not_found() -> None:
     chain = long_chain()
-    del chain._by_hash[chain.blocks[4].hash]
+    del chain.by_hash[chain.blocks[4].hash]
     with pytest.raises(NotFound):
         list(walk(chain, chain.head))
 
@@ -307,12 +307,12 @@ def test_a_missing_block_is_not_found() -> None:
 def test_numbers_that_lie_end_the_walk() -> None:
     chain = long_chain()
     hash_of_four = chain.blocks[4].hash
-    chain._by_hash[hash_of_four] = replace(chain.blocks[4].block, sequence_number=5)
+    chain.by_hash[hash_of_four] = replace(chain.blocks[4].block, sequence_number=5)
     with pytest.raises(InvalidBlock, match="cannot be followed by") as refusal:
         list(walk(chain, chain.head))
     assert refusal.value.kind == "SequenceIntegrity"
     seedless = replace(chain.blocks[4].block, prev_block_hash=None)
-    chain._by_hash[hash_of_four] = seedless
+    chain.by_hash[hash_of_four] = seedless
     with pytest.raises(InvalidBlock, match="has to start with zero, not 4"):
         list(walk(chain, chain.head))
 

@@ -337,7 +337,9 @@ def test_every_cut_is_due_and_its_replay_the_same(world: World) -> None:
         event = encoded.block.event
         if isinstance(event, ExecuteTransform) and number >= before:
             ends = Cut(ends=replay_inputs(event), rows=0)
-            again = plan_replay(state, encoded.block, views(world.inputs, ends), blocks_max=1000)
+            again = plan_replay(
+                state, event, views(world.inputs, ends), system_time=encoded.block.system_time, blocks_max=1000
+            )
             original = plans.pop(0)
             assert isinstance(again, TransformPlan)
             assert again == replace(original, system_time=again.system_time, data_schema=again.data_schema)

@@ -125,7 +125,7 @@ def test_an_account_with_datasets_is_not_deleted(people: People) -> None:
     entry = people.add("bob")
     with pytest.raises(InUse):
         delete_account("bob", subject=people.subject("bob"), ports=people.ports)
-    people.memory.node.delete(entry, by=people.subject("bob"))
+    people.memory.node.datasets.delete(entry, by=people.subject("bob"))
     delete_account("bob", subject=people.subject("bob"), ports=people.ports)
 
 

@@ -24,7 +24,7 @@ from odfabric.usecases.people.accounts import delete_account
 from odfabric.usecases.people.sharing import set_role, set_visibility
 from odfabric.usecases.subscriptions.subscription_scope import Scope, WholeNode
 from odfabric.usecases.verification.verify_dataset import VerifyOptions
-from odfabric.wiring.renaming import rename
+from odfabric.wiring.composed.renaming import rename
 from tests.usecases.people.conftest import People
 
 URL = "https://receiver.test/hook"
@@ -32,7 +32,7 @@ SCHEMAS = {each.name: event_schema(each) for each in CATALOGUE.values()} | dict(
 
 
 def follow(people: People, scope: Scope, by: Subject, events: frozenset[EventType] | None = None) -> str:
-    people.memory.node.relay_outbox()
+    people.memory.node.background.relay_outbox()
     made = people.memory.node.webhooks.subscribe(scope, by=by, url=URL, secret=None, events=events)
     return made.subscription.id
 
@@ -40,11 +40,11 @@ def follow(people: People, scope: Scope, by: Subject, events: frozenset[EventTyp
 def delivered(people: People, subscription: str | None = None) -> list[dict[str, Any]]:
     """What has arrived, all that is due being sent first; every body fits its schema."""
     node = people.memory.node
-    while node.relay_outbox():
+    while node.background.relay_outbox():
         pass
     for _ in range(50):
-        for delivery in node.due_deliveries("test", limit=20):
-            node.deliver(delivery)
+        for delivery in node.background.due_deliveries("test", limit=20):
+            node.background.deliver(delivery)
     events = [json.loads(each.body) for each in people.memory.webhooks.received]
     for event in events:
         Draft202012Validator(SCHEMAS[event["type"]]).validate(event)
@@ -59,7 +59,7 @@ def types(events: list[dict[str, Any]]) -> list[str]:
 
 def push(people: People, entry: CatalogEntry, day: int) -> None:
     row = json.dumps({"event_time": f"2026-01-{day:02}T00:00:00Z", "city": "A"}).encode()
-    job = people.memory.node.accept_push(PushData(dataset=entry.id, body=iter([row])))
+    job = people.memory.node.requests.push(PushData(dataset=entry.id, body=iter([row])))
     assert isinstance(job, Job)
     people.memory.finish(job)
 
@@ -76,7 +76,7 @@ def test_an_account_is_followed_from_the_creation_of_a_dataset_to_its_deletion(p
     set_visibility(entry, Visibility.PUBLIC, subject=ann, ports=people.ports)
     entry = rename(node, entry, "towns", by=ann)
     before = delivered(people, subscription)
-    node.delete(entry, by=ann)
+    node.datasets.delete(entry, by=ann)
     events = delivered(people, subscription)
     assert types(events) == [
         "dataset.head-moved",
@@ -124,8 +124,8 @@ def test_what_may_not_be_seen_any_more_leaves_its_number(people: People) -> None
     entry = people.add("ann")
     subscription = follow(people, people.account("ann"), people.operator)
     push(people, entry, 1)
-    people.memory.node.relay_outbox()
-    people.memory.node.delete(entry, by=people.subject("ann"))
+    people.memory.node.background.relay_outbox()
+    people.memory.node.datasets.delete(entry, by=people.subject("ann"))
     events = delivered(people, subscription)
     assert types(events)[-1] == "dataset.deleted"
     assert {each["type"] for each in events[:-1]} == {EVENT_WITHHELD}
@@ -151,8 +151,8 @@ def test_a_verification_that_finds_problems_is_an_event(people: People) -> None:
     push(people, entry, 1)
     wanted = ALL_EVENTS - {EventType.HEAD_MOVED}
     subscription = follow(people, people.account("ann"), ann, wanted)
-    people.memory.objects.replace_ref(head_key(entry.id), "nonsense", expected=str(node.head(entry).hash))
-    people.memory.finish(node.enqueue_verify(entry, VerifyOptions(), by=ann))
+    people.memory.objects.replace_ref(head_key(entry.id), "nonsense", expected=str(node.datasets.head(entry).hash))
+    people.memory.finish(node.requests.verify(entry, VerifyOptions(), by=ann))
     events = delivered(people, subscription)
     assert types(events) == ["verification.failed"]
     assert (events[0]["data"]["problems"], events[0]["data"]["kinds"]) == (1, ["RefNotFound"])

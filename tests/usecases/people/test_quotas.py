@@ -23,7 +23,7 @@ def limited(people: People, name: str = "ann", **limits: int) -> None:
 
 
 def push(people: People, entry: CatalogEntry, by: str = "ann") -> Job:
-    job = people.memory.node.accept_push(PushData(dataset=entry.id, body=iter([ROW])), by=people.subject(by))
+    job = people.memory.node.requests.push(PushData(dataset=entry.id, body=iter([ROW])), by=people.subject(by))
     assert isinstance(job, Job)
     return people.memory.finish(job)
 
@@ -39,7 +39,7 @@ def test_an_account_has_no_more_datasets_than_it_may(people: People) -> None:
         people.add("ann", "two")
     assert refused(error.value) == {"limit": "account_datasets_max", "maximum": 1, "waits": True}
     people.add("bob", "two")
-    people.memory.node.delete(entry)
+    people.memory.node.datasets.delete(entry)
     people.add("ann", "two")
 
 

@@ -12,13 +12,13 @@ from odfabric.domain.people.access import Subject
 from odfabric.errors import AccessDenied, NotFound
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.jobs.job import Job, JobStatus
+from odfabric.model.jobs.requests import PullRequest
 from odfabric.model.people.account import DatasetRole
 from odfabric.model.people.credential import Scope
 from odfabric.usecases.ingestion.push_data import PushData
 from odfabric.usecases.people.accounts import delete_account, set_suspended
 from odfabric.usecases.people.sharing import set_role
 from odfabric.usecases.people.tokens import IssuedToken, NewToken, authenticate, create_token, revoke_token
-from odfabric.usecases.transfer.pull_dataset import PullRequest
 from odfabric.usecases.verification.verify_dataset import VerifyOptions
 from tests.usecases.manifests import DERIVED
 from tests.usecases.people.conftest import People
@@ -42,7 +42,7 @@ class Shared:
         set_role(self.entry, "bob", role, subject=self.people.subject("ann"), ports=self.people.ports)
 
     def head(self) -> object:
-        return self.people.memory.node.head(self.entry)
+        return self.people.memory.node.datasets.head(self.entry)
 
 
 @pytest.fixture
@@ -56,24 +56,24 @@ def shared(people: People) -> Shared:
 
 def push(shared: Shared, *, by: Subject | None = None, key: str | None = None) -> Job:
     request = PushData(dataset=shared.entry.id, body=iter([ROW]), idempotency_key=key)
-    job = shared.people.memory.node.accept_push(request, by=by or shared.bob)
+    job = shared.people.memory.node.requests.push(request, by=by or shared.bob)
     assert isinstance(job, Job)
     return job
 
 
 def pull(shared: Shared) -> Job:
     request = PullRequest(dataset=shared.entry.id, alias=shared.entry.alias)
-    return shared.people.memory.node.enqueue_pull(request, by=shared.bob)
+    return shared.people.memory.node.requests.pull(request, by=shared.bob)
 
 
 def verify(shared: Shared) -> Job:
-    return shared.people.memory.node.enqueue_verify(shared.entry, VerifyOptions(), by=shared.bob)
+    return shared.people.memory.node.requests.verify(shared.entry, VerifyOptions(), by=shared.bob)
 
 
 def copy(shared: Shared) -> Job:
     alias = replace(shared.entry.alias, account=shared.people.account("bob").name)
     request = PullRequest(dataset=None, alias=alias, url="https://node.example/a/b")
-    return shared.people.memory.node.enqueue_pull(request, by=shared.bob)
+    return shared.people.memory.node.requests.pull(request, by=shared.bob)
 
 
 def withdraw(shared: Shared) -> None:
@@ -161,8 +161,8 @@ def test_a_push_that_has_committed_is_told_so_whatever_happened_to_its_token(sha
     done = memory.finish(job)
     revoke(shared)
     with pytest.raises(NotFound):
-        memory.node.job(job.id, by=shared.people.subject("acme"))
-    assert memory.node.job(job.id, by=shared.people.subject("bob")) == done
+        memory.node.jobs.get(job.id, by=shared.people.subject("acme"))
+    assert memory.node.jobs.get(job.id, by=shared.people.subject("bob")) == done
 
 
 def test_a_recursive_pull_stays_within_the_datasets_of_its_token(people: People) -> None:
@@ -174,7 +174,7 @@ def test_a_recursive_pull_stays_within_the_datasets_of_its_token(people: People)
     )
     reports: list[str] = []
     request = PullRequest(dataset=derived.id, alias=derived.alias, recursive=True)
-    job = people.memory.node.enqueue_pull(request, by=narrow)
+    job = people.memory.node.requests.pull(request, by=narrow)
     people.memory.finish(job, listener=lambda told: reports.append(str(told)))
     assert str(derived.alias) in str(reports)
     assert str(source.alias) not in str(reports)
@@ -186,7 +186,7 @@ def test_pulls_by_different_tokens_do_not_end_together(shared: Shared) -> None:
     assert pull(shared).id == first.id
     other = replace(shared.bob, token=None)
     request = PullRequest(dataset=shared.entry.id, alias=shared.entry.alias)
-    assert shared.people.memory.node.enqueue_pull(request, by=other).id != first.id
+    assert shared.people.memory.node.requests.pull(request, by=other).id != first.id
 
 
 @pytest.mark.parametrize(
@@ -205,36 +205,36 @@ def test_a_narrow_token_neither_sees_nor_cancels_what_it_could_not_ask_for(
         job = ask(shared)
         if ask not in seen:
             with pytest.raises(NotFound):
-                node.job(job.id, by=narrow)
+                node.jobs.get(job.id, by=narrow)
             with pytest.raises(NotFound):
-                node.cancel_job(job.id, by=narrow)
+                node.jobs.cancel(job.id, by=narrow)
             continue
-        assert node.job(job.id, by=narrow) == job
+        assert node.jobs.get(job.id, by=narrow) == job
         if ask in cancelled:
-            assert node.cancel_job(job.id, by=narrow).status is JobStatus.CANCELLED
+            assert node.jobs.cancel(job.id, by=narrow).status is JobStatus.CANCELLED
         else:
             with pytest.raises(AccessDenied):
-                node.cancel_job(job.id, by=narrow)
-            assert node.job(job.id, by=narrow) == job
+                node.jobs.cancel(job.id, by=narrow)
+            assert node.jobs.get(job.id, by=narrow) == job
 
 
 def test_editors_see_and_cancel_the_work_of_others_on_their_dataset(shared: Shared) -> None:
     node = shared.people.memory.node
-    job = node.enqueue_verify(shared.entry, VerifyOptions(), by=shared.people.subject("ann"))
-    assert node.cancel_job(job.id, by=shared.bob).status is JobStatus.CANCELLED
+    job = node.requests.verify(shared.entry, VerifyOptions(), by=shared.people.subject("ann"))
+    assert node.jobs.cancel(job.id, by=shared.bob).status is JobStatus.CANCELLED
     shared.role(DatasetRole.CONTRIBUTOR)
     with pytest.raises(NotFound):
-        node.job(job.id, by=shared.bob)
+        node.jobs.get(job.id, by=shared.bob)
 
 
 @pytest.mark.parametrize("end", [withdraw, suspend, delete])
 def test_nothing_is_delivered_for_whoever_has_lost_the_right(shared: Shared, end: Callable[[Shared], None]) -> None:
     node, memory = shared.people.memory.node, shared.people.memory
-    node.subscribe(shared.entry, by=shared.bob, url="https://receiver.example/hook", secret=None)
+    node.webhooks.subscribe(shared.entry, by=shared.bob, url="https://receiver.example/hook", secret=None)
     memory.finish(push(shared, by=shared.people.subject("ann")))
-    node.relay_outbox()
+    node.background.relay_outbox()
     end(shared)
-    for delivery in node.due_deliveries("test", limit=10):
-        node.deliver(delivery)
+    for delivery in node.background.due_deliveries("test", limit=10):
+        node.background.deliver(delivery)
     assert memory.webhooks.received == []
-    assert node.subscriptions(shared.entry, by=shared.people.subject("ann")) == []
+    assert node.webhooks.seen(shared.entry, by=shared.people.subject("ann")) == []

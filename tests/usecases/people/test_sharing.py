@@ -106,5 +106,5 @@ def test_a_public_dataset_is_everybody_s_to_read_and_nobody_s_to_follow_without_
 def test_roles_go_with_their_dataset(people: People) -> None:
     entry, ann = people.add("ann"), people.subject("ann")
     set_role(entry, "bob", OWNER, subject=ann, ports=people.ports)
-    people.memory.node.delete(entry, by=people.subject("bob"))
+    people.memory.node.datasets.delete(entry, by=people.subject("bob"))
     assert people.ports.relations.grants(entry.id, limit=10) == []

@@ -66,7 +66,7 @@ def test_a_token_for_some_datasets_does_not_know_the_others(people: People) -> N
     access.require(narrow, Action.DELETE, mine)
     with pytest.raises(NotFound):
         access.require(narrow, Action.READ, other)
-    assert [entry.id for entry in people.memory.node.datasets(by=narrow, after=None, limit=10)] == [mine.id]
+    assert [entry.id for entry in people.memory.node.datasets.page(by=narrow, after=None, limit=10)] == [mine.id]
     with pytest.raises(AccessDenied):
         access.require_here(narrow, Action.CREATE, under=people.account("ann").name, shown="ann/new")
 
@@ -226,12 +226,12 @@ def test_an_admin_s_token_for_some_datasets_is_no_admin_elsewhere(people: People
     with pytest.raises(NotFound):
         list_members("acme", subject=narrow, ports=people.ports)
     for entry in (mine, other):
-        job = node.enqueue_verify(entry, VerifyOptions(), by=people.subject("ann"))
+        job = node.requests.verify(entry, VerifyOptions(), by=people.subject("ann"))
         if entry == mine:
-            assert node.job(job.id, by=narrow) == job
+            assert node.jobs.get(job.id, by=narrow) == job
         else:
             with pytest.raises(NotFound):
-                node.job(job.id, by=narrow)
+                node.jobs.get(job.id, by=narrow)
 
 
 def test_the_last_use_is_remembered_to_the_minute(people: People) -> None:

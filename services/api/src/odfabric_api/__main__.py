@@ -14,7 +14,7 @@ from odfabric.errors import OdfError
 from odfabric.settings import Settings, read_settings
 from odfabric.telemetry import start_logging
 from odfabric.wiring import open_node
-from odfabric.wiring.tracing import tracing
+from odfabric.wiring.monitoring.tracing import tracing
 from odfabric_api.app import create_app
 from odfabric_api.server import ApiServer, keep_for_good, listening_socket, url_of
 

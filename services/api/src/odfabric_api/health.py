@@ -15,7 +15,7 @@ async def health_report(request: Request) -> dict[str, Any]:
     """As `GET /system/health` answers; a part that does not answer in time does not answer."""
     capacity: Capacity = request.app.state.capacity
     try:
-        return await capacity.run_health(node_of(request).health)
+        return await capacity.run_health(node_of(request).status.health)
     except TimeoutError:
         return {"ok": False, "parts": {"database": False, "objects": False}}
 

@@ -9,7 +9,7 @@ import time
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from odfabric.wiring.timings import Timings
+from odfabric.wiring.monitoring.timings import Timings
 
 
 class TimingMiddleware:

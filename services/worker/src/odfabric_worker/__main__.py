@@ -18,7 +18,7 @@ from odfabric.model.jobs.job import Lane
 from odfabric.settings import Settings, read_settings
 from odfabric.telemetry import start_logging
 from odfabric.wiring import Node, open_node
-from odfabric.wiring.tracing import tracing
+from odfabric.wiring.monitoring.tracing import tracing
 from odfabric_worker.hinted import HintedRunner
 from odfabric_worker.runner import Runner, RunnerPace
 
@@ -76,9 +76,11 @@ def _work(settings: Settings, options: argparse.Namespace) -> None:
         end_with_owner(options.owner_pid, stopping.set)
     with tracing(settings, "worker"), open_node(settings) as node:
         if options.predecessor_pid is not None:
-            node.give_back_jobs(f"{_name(options.predecessor_pid)}/")
+            node.jobs.give_back(f"{_name(options.predecessor_pid)}/")
         if settings.worker_metrics_port is not None:
-            start_http_server(settings.worker_metrics_port, addr=settings.worker_metrics_host, registry=node.registry)
+            start_http_server(
+                settings.worker_metrics_port, addr=settings.worker_metrics_host, registry=node.status.registry
+            )
         runner = _runner(node)
         runner.start()
         if options.ready_file:

@@ -136,16 +136,16 @@ class Runner:
 
     def one_job(self, lane: Lane, taken: Callable[[], object] = lambda: None) -> bool:
         """Do the next job of the lane that is ready, if there is one; `taken` is called when it is ours, before it is done."""
-        run = self._node.lease_job(f"{self._name}/{threading.current_thread().name}", lane=lane)
+        run = self._node.jobs.lease(f"{self._name}/{threading.current_thread().name}", lane=lane)
         if run is None:
             return False
         taken()
         run.stopping = self._stop.is_set
-        self._node.run_job(run)
+        self._node.jobs.run(run)
         return True
 
     def _relay(self) -> bool:
-        return self._node.relay_outbox() > 0
+        return self._node.background.relay_outbox() > 0
 
     def _schedule(self) -> bool:
         self._schedule_pause_s = self._node.flows.step(self._name)
@@ -189,7 +189,7 @@ class Runner:
 
     def _send(self, delivery: Delivery) -> None:
         try:
-            self._node.deliver(delivery)
+            self._node.background.deliver(delivery)
         except Exception:  # noqa: BLE001  # the lease ends and another attempt is made
             _log.exception("delivery %s", delivery.id)
 
@@ -200,7 +200,7 @@ class Runner:
 
     def _finished(self, job: Job) -> Job:
         while not job.status.final and not self._stop.wait(FINISHED_LOOK_S):
-            job = self._node.job(job.id)
+            job = self._node.jobs.get(job.id)
         return job
 
     def _catch_up_search(self) -> bool:
@@ -209,7 +209,7 @@ class Runner:
         return False
 
     def _keep_house(self) -> bool:
-        self._node.keep_house()
+        self._node.background.keep_house()
         if self._node.flows.schedules:
             self._node.flows.catch_up()
         return False

@@ -37,6 +37,7 @@ from odfabric.model.commit import CatalogEntry
 from odfabric.model.identity import DatasetAlias
 from odfabric.model.instant import Instant
 from odfabric.model.jobs.job import Job, JobStatus
+from odfabric.model.jobs.requests import PullRequest
 from odfabric.model.metadata import DatasetKind
 from odfabric.model.people.account import Visibility
 from odfabric.usecases.datasets.set_info import info_events
@@ -46,10 +47,9 @@ from odfabric.usecases.queries.query_data import QueryData
 from odfabric.usecases.queries.query_document import QueryForm
 from odfabric.usecases.reading.read_tail import ReadTail
 from odfabric.usecases.state.read_state import ReadState
-from odfabric.usecases.transfer.pull_dataset import PullRequest
 from odfabric.usecases.verification.verify_dataset import VerifyOptions
 from odfabric.wiring import Node
-from odfabric.wiring.renaming import rename
+from odfabric.wiring.composed.renaming import rename
 
 READ_BYTES = 1 << 20
 
@@ -100,7 +100,7 @@ class WorkspaceBackend:
         for placed in parse_placed_snapshots(text, file=shown, limits=limits):
             try:
                 with placed.refusals_in_file():
-                    entry, head = self._node.create(
+                    entry, head = self._node.datasets.create(
                         placed.snapshot, self._node.operator, visibility=visibility or Visibility.PRIVATE
                     )
             except OdfError as error:
@@ -116,7 +116,7 @@ class WorkspaceBackend:
         for placed in self._placed(path, DatasetKind.DERIVATIVE):
             with placed.refusals_in_file():
                 found = self._node.editing.set_transform(placed.snapshot, self._node.operator, anew=anew)
-            changed.append(found.to_value(self._node.head(found.entry)))
+            changed.append(found.to_value(self._node.datasets.head(found.entry)))
         return changed
 
     def set_source(self, path: str) -> list[dict[str, object]]:
@@ -125,7 +125,7 @@ class WorkspaceBackend:
         for placed in self._placed(path, DatasetKind.ROOT):
             with placed.refusals_in_file():
                 found = self._node.editing.set_source(placed.snapshot, self._node.operator)
-            changed.append(found.to_value(self._node.head(found.entry)))
+            changed.append(found.to_value(self._node.datasets.head(found.entry)))
         return changed
 
     def set_info(self, path: str) -> list[dict[str, object]]:
@@ -136,7 +136,7 @@ class WorkspaceBackend:
                 entry = self._node.repository.resolve(placed.snapshot.name)
                 events = info_events(placed.snapshot.metadata)
                 found = self._node.editing.set_info(entry, events, self._node.operator)
-            changed.append(found.to_value(self._node.head(found.entry)))
+            changed.append(found.to_value(self._node.datasets.head(found.entry)))
         return changed
 
     def _placed(self, path: str, kind: DatasetKind | None) -> list[PlacedSnapshot]:
@@ -150,7 +150,7 @@ class WorkspaceBackend:
         """All datasets."""
         found: list[dict[str, object]] = []
         after = None
-        while page := self._node.datasets(after=after, limit=self._node.settings.page_rows_max):
+        while page := self._node.datasets.page(after=after, limit=self._node.settings.page_rows_max):
             found += [_listed(self._node, entry) for entry in page]
             after = page[-1].alias
         return found
@@ -159,7 +159,7 @@ class WorkspaceBackend:
         """What a dataset is now."""
         entry = self._resolve(ref)
         parts = frozenset({"info", "license", "refs", "schema", "vocab"})
-        return {**_listed(self._node, entry), **self._node.metadata(entry, parts, "OdfJson")}
+        return {**_listed(self._node, entry), **self._node.datasets.metadata(entry, parts, "OdfJson")}
 
     def push(self, ref: str, push: PushFile) -> dict[str, object]:
         """Push one file and wait for its commit."""
@@ -174,12 +174,12 @@ class WorkspaceBackend:
             idempotency_key=push.idempotency_key,
             allow_shrink=push.allow_shrink,
         )
-        found = self._node.accept_push(request)
+        found = self._node.requests.push(request)
         return found.to_value() if isinstance(found, CommitResult) else dict(self._finish(found))
 
     def try_push(self, ref: str, push: PushFile) -> dict[str, object]:
         """What a push would do."""
-        from odfabric.wiring.uploads import UploadVerbs
+        from odfabric.wiring.composed.uploads import UploadVerbs
 
         job = UploadVerbs(self._node).try_push(
             self._resolve(ref),
@@ -223,14 +223,14 @@ class WorkspaceBackend:
             fetch_again=fetch_again,
             folder_of_user=Path.cwd(),
         )
-        return dict(self._finish(self._node.enqueue_pull(request)))
+        return dict(self._finish(self._node.requests.pull(request)))
 
     def log(self, ref: str, *, limit: int) -> list[dict[str, object]]:
         """Blocks, newest first."""
         entry = self._resolve(ref)
         stored = self._node.repository.blocks(entry.id)
         shown: list[dict[str, object]] = []
-        for link in self._node.log(entry, limit=limit):
+        for link in self._node.datasets.log(entry, limit=limit):
             version = read_block_header(stored.get_bytes(link.hash)).manifest_version
             shown.append({"hash": str(link.hash), "block": block_to_manifest(link.block, version=version)})
         return shown
@@ -238,7 +238,7 @@ class WorkspaceBackend:
     def tail(self, ref: str, *, limit: int, skip: int) -> list[dict[str, object]]:
         """The last rows."""
         asked = ReadTail(skip=skip, limit=limit, data_format="JsonAoS", schema_format=None)
-        return _rows(self._node.tail(self._resolve(ref), asked))
+        return _rows(self._node.rows.tail(self._resolve(ref), asked))
 
     def state(
         self, ref: str, *, as_at: str | None, as_of_block: str | None, limit: int, skip: int
@@ -250,22 +250,22 @@ class WorkspaceBackend:
             skip=skip,
             limit=limit,
         )
-        return self._node.state(self._resolve(ref), asked)
+        return self._node.rows.state(self._resolve(ref), asked)
 
     def sql(self, query: str, *, limit: int) -> list[dict[str, object]]:
         """Rows of a query."""
-        answer = self._node.query_document(QueryData(sql=query, limit=limit), QueryForm())
+        answer = self._node.rows.query_document(QueryData(sql=query, limit=limit), QueryForm())
         return _rows(answer["output"])
 
     def verify(self, ref: str, *, replay: bool) -> dict[str, object]:
         """Verify a dataset and wait."""
-        job = self._node.enqueue_verify(self._resolve(ref), VerifyOptions(replay=replay))
+        job = self._node.requests.verify(self._resolve(ref), VerifyOptions(replay=replay))
         return dict(self._finish(job))
 
     def delete(self, ref: str) -> dict[str, object]:
         """Delete a dataset."""
         entry = self._resolve(ref)
-        self._node.delete(entry)
+        self._node.datasets.delete(entry)
         return {"id": str(entry.id), "alias": str(entry.alias)}
 
     def rename(self, ref: str, name: str) -> dict[str, object]:
@@ -277,16 +277,16 @@ class WorkspaceBackend:
         """Bring indexes forward that the work has put behind."""
         while (run := self._node.indexes.lease(f"cli/{os.getpid()}")) is not None:
             run.listener = self._listener
-            self._node.run_job(run)
+            self._node.jobs.run(run)
 
     def _resolve(self, ref: str) -> CatalogEntry:
-        return self._node.resolve(parse_dataset_ref(ref))
+        return self._node.datasets.resolve(parse_dataset_ref(ref))
 
     def _finish(self, job: Job) -> Mapping[str, object]:
         """Work until the job has ended; raises JobFailed with its problem."""
         with _interrupted_by_sigterm():
-            ended = self._node.work_until_ended(job, worker=f"cli/{os.getpid()}", listener=self._listener)
-            self._node.relay_outbox()
+            ended = self._node.jobs.work_until_ended(job, worker=f"cli/{os.getpid()}", listener=self._listener)
+            self._node.background.relay_outbox()
             self._follow()
         if ended.status is JobStatus.SUCCEEDED:
             result: Mapping[str, object] = json.loads(ended.result or "{}")
@@ -312,7 +312,7 @@ def _interrupted_by_sigterm() -> Iterator[None]:
 
 
 def _listed(node: Node, entry: CatalogEntry) -> dict[str, object]:
-    return listed_dataset(entry, node.head(entry))
+    return listed_dataset(entry, node.datasets.head(entry))
 
 
 def _rows(output: object) -> list[dict[str, object]]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from odfabric.model.commit import CatalogEntry, Head
 from odfabric.settings import Settings
-from odfabric.wiring.listing import list_datasets
+from odfabric.wiring.operations.listing import list_datasets
 
 
 def list_workspace(settings: Settings) -> list[dict[str, object]]:
-    """All datasets, in order of name. Raises as `wiring.listing`."""
+    """All datasets, in order of name. Raises as `wiring.operations.listing`."""
     return [listed_dataset(entry, head) for entry, head in list_datasets(settings)]
 
 

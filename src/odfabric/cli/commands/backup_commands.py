@@ -33,7 +33,7 @@ def backup(
     Backups in one place share their objects: a later one copies what is new. Who can read the place has the keys of the node.
     Exit code 1 if an object is damaged: the backup is without it.
     """
-    from odfabric.wiring.backups import list_backups, make_backup
+    from odfabric.wiring.operations.backups import list_backups, make_backup
 
     given = context_of(context)
     output, settings = given.output, settings_on_stores(given)
@@ -64,7 +64,7 @@ def restore(
     interrupted restore is run again. A backup of a workspace may be restored into servers, and the other way round.
     """
     from odfabric.wiring import open_node, prepare_workspace
-    from odfabric.wiring.backups import restore_backup
+    from odfabric.wiring.operations.backups import restore_backup
 
     given = context_of(context)
     output, settings = given.output, settings_on_stores(given)
@@ -72,7 +72,7 @@ def restore(
     output.clear()
     prepare_workspace(settings)
     with open_node(settings) as node:
-        rebuilt = [one.to_value() for one in node.rebuild(adopt=False)]
+        rebuilt = [one.to_value() for one in node.objects.rebuild(adopt=False)]
     output.clear()
     problems = [one for one in rebuilt if "problem" in one]
     value = {"backup": done.to_value(), "datasets": rebuilt}

@@ -92,7 +92,7 @@ def validate(
             described = _described(inputs, node)
             placed = _derivatives_of(manifest, settings) if manifest else {}
             repository = None if node is None else node.repository
-            expected = None if node is None else node.expected_columns().of
+            expected = None if node is None else node.datasets.expected_columns().of
             asked = (
                 {
                     name: snapshot_request(each.snapshot, repository=repository, described=described, expected=expected)
@@ -165,7 +165,7 @@ def _described(inputs: Sequence[str], node: Node | None) -> dict[str, QueryInput
         if not any(sign in text for sign in " ,:"):
             if node is None:
                 raise NotFound("workspace", "", hint="describe the input: --input 'alias=id BIGINT'")
-            entry = node.resolve(parse_dataset_ref(text))
+            entry = node.datasets.resolve(parse_dataset_ref(text))
             _, state = node.repository.current(entry.id)
             vocabulary, schema, ddl = state.vocabulary, current_schema(state), ""
         found[alias] = QueryInput(alias=alias, vocabulary=vocabulary, data_schema=schema, ddl=ddl or None)

@@ -65,7 +65,7 @@ def support_bundle(
     no secrets, and of URLs the host alone. Look through it before you send it.
     """
     from odfabric.formats.operations.support_zip import support_zip
-    from odfabric.wiring.support import support_files
+    from odfabric.wiring.operations.support import support_files
 
     given = context_of(context)
     output = given.output
@@ -93,7 +93,7 @@ def _settings(given: CommandContext) -> Settings:
 def _findings(given: CommandContext, output: Output) -> Sequence[Finding]:
     """Settings that cannot be read are a finding, too: nothing else can be looked at then."""
     from odfabric.model.node.finding import Finding, Outcome
-    from odfabric.wiring.doctor import findings_of
+    from odfabric.wiring.operations.doctor import findings_of
 
     output.progress("checking")
     try:

@@ -108,7 +108,7 @@ def verify(context: typer.Context, shard: str = typer.Argument("", help="Name of
 @contextmanager
 def _shards(context: typer.Context) -> Iterator[ShardOperations]:
     from odfabric.settings import read_settings
-    from odfabric.wiring.indexes import open_shards
+    from odfabric.wiring.jobs.indexes import open_shards
 
     given = context_of(context)
     if given.node is not None:

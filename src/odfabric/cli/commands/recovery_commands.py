@@ -50,7 +50,7 @@ def replay(
             node.repository, node.ports.engine, node.ports.exchange, node.ports.objects, node.ports.clock
         )
         info, found = replay_transactions(
-            node.resolve(parse_dataset_ref(ref)),
+            node.datasets.resolve(parse_dataset_ref(ref)),
             ports=ports,
             blocks_max=node.settings.chain_blocks_max,
             digest=engine_digest or None,
@@ -92,7 +92,7 @@ def engines(
 
     given = context_of(context)
     with open_node(settings_on_stores(given)) as node:
-        dataset = node.resolve(parse_dataset_ref(ref)).id
+        dataset = node.datasets.resolve(parse_dataset_ref(ref)).id
         given.output.rows(list(engine_records(dataset, objects=node.ports.objects)))
 
 
@@ -117,7 +117,9 @@ def rebuild(
     prepare_workspace(settings)
     found: list[dict[str, object]] = []
     with open_node(settings) as node:
-        for one in node.rebuild(adopt=adopt, listener=lambda stage, done, total: _tell(output, stage, done, total)):
+        for one in node.objects.rebuild(
+            adopt=adopt, listener=lambda stage, done, total: _tell(output, stage, done, total)
+        ):
             found.append(one.to_value())
             if not output.as_json:
                 output.result(None, rebuild_line(found[-1]))
@@ -157,7 +159,7 @@ def collect(
     left_alone: dict[str, str] = {}
     looked_at = size = 0
     with open_node(settings) as node:
-        for portion in node.collect(dry_run=dry_run):
+        for portion in node.objects.collect(dry_run=dry_run):
             looked_at += portion.looked_at
             output.progress(f"looked at {looked_at} objects")
             for one in portion.litter:
@@ -168,7 +170,7 @@ def collect(
             if portion.left_alone is not None:
                 left_alone[str(portion.dataset)] = portion.left_alone.value
         # Which would be removed cannot be told beforehand.
-        leftovers = None if dry_run else node.remove_leftovers()
+        leftovers = None if dry_run else node.background.remove_leftovers()
     output.clear()
     if output.as_json:
         told = {"dryRun": dry_run, "objects": objects, "bytes": size, "leftAlone": left_alone}

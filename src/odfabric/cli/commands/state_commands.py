@@ -109,10 +109,10 @@ def _done(
 
 def _entries(node: Node, refs: list[str]) -> Iterator[CatalogEntry]:
     if refs:
-        yield from (node.resolve(parse_dataset_ref(ref)) for ref in refs)
+        yield from (node.datasets.resolve(parse_dataset_ref(ref)) for ref in refs)
         return
     after = None
-    while page := node.datasets(after=after, limit=PAGE_ROWS):
+    while page := node.datasets.page(after=after, limit=PAGE_ROWS):
         yield from page
         after = page[-1].alias
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Literal, TypeAlias
 
 from odfabric.errors import AccessDenied, NotFound, OdfError, Unauthenticated
 from odfabric.formats.operations.trace_context import TraceContext
@@ -253,8 +254,12 @@ def _is_system_only(account: Account, action: Action, owner: AccountName) -> boo
     return owner == SYSTEM_ACCOUNT and action in _SYSTEM_ONLY and account.name != SYSTEM_ACCOUNT
 
 
-def refusal(verdict: Verdict, action: Action, subject: Subject, *, shown: str, what: str = "dataset") -> OdfError:
-    """The error of a verdict other than ALLOWED. `shown` is what was asked for, as the caller has written it."""
+Refused: TypeAlias = Literal[Verdict.HIDDEN, Verdict.STRANGER, Verdict.OUT_OF_SCOPE, Verdict.RESERVED, Verdict.DENIED]
+"""Every verdict but ALLOWED."""
+
+
+def refusal(verdict: Refused, action: Action, subject: Subject, *, shown: str, what: str = "dataset") -> OdfError:
+    """The error of a verdict. `shown` is what was asked for, as the caller has written it."""
     match verdict:
         case Verdict.HIDDEN:
             return hidden(subject, shown, what=what)
@@ -276,8 +281,13 @@ def refusal(verdict: Verdict, action: Action, subject: Subject, *, shown: str, w
                 else None
             )
             return AccessDenied(f"{name} may not {action.value} {shown}", hint=hint)
-        case Verdict.ALLOWED:
-            raise ValueError("what is allowed is not refused")
+
+
+def signed_in(subject: Subject) -> Account:
+    """The account that asks. Raises Unauthenticated for a stranger."""
+    if subject.account is None:
+        raise refusal(Verdict.STRANGER, Action.SIGN_IN, subject, shown="this node", what="node")
+    return subject.account
 
 
 def hidden(subject: Subject, shown: str, *, what: str = "dataset") -> NotFound:

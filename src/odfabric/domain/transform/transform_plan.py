@@ -30,7 +30,6 @@ from odfabric.model.metadata import (
     DataSlice,
     ExecuteTransform,
     ExecuteTransformInput,
-    MetadataBlock,
     MetadataEvent,
     SetTransform,
     Transform,
@@ -195,28 +194,26 @@ def replay_inputs(event: ExecuteTransform) -> dict[DatasetId, Multihash | None]:
 
 def plan_replay(
     state_before: ChainState,
-    block: MetadataBlock,
+    event: ExecuteTransform,
     inputs: Mapping[DatasetId, InputChain],
     *,
+    system_time: Instant,
     blocks_max: int,
     change: TransformChange | None = None,
 ) -> TransformPlan | InputNeverPulled:
-    """The transaction that an ExecuteTransform `block` on top of `state_before` must have been.
+    """The transaction that the block with `event` on top of `state_before` must have been.
 
     `inputs` are at the blocks of `replay_inputs`. The progress in the plan is worked out from the inputs' chains, not copied
-    from the block, so a block that lies about it differs from its replay. Raises as `plan_transform`; ValueError for a block
-    with another event.
+    from the block, so a block that lies about it differs from its replay. Raises as `plan_transform`.
     """
-    if not isinstance(block.event, ExecuteTransform):
-        raise ValueError("only ExecuteTransform can be replayed")
     declared = _declared_inputs(_current_transform(state_before))
-    if [entry.dataset_id for entry in declared] != [progress.dataset_id for progress in block.event.query_inputs]:
+    if [entry.dataset_id for entry in declared] != [progress.dataset_id for progress in event.query_inputs]:
         raise _inputs_changed()
     return _plan(
         state_before,
         inputs,
-        block.event.query_inputs,
-        system_time=block.system_time,
+        event.query_inputs,
+        system_time=system_time,
         blocks_max=blocks_max,
         change=change,
     )

@@ -32,7 +32,7 @@ class Lane(Enum):
 
 
 class JobKind(Enum):
-    """What a job does; the request's shape depends on it (`usecases.jobs.run_job`)."""
+    """What a job does; what it is asked for depends on that (`model.jobs.requests`)."""
 
     PUSH = "push"
     PULL = "pull"
@@ -49,7 +49,7 @@ class JobKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewJob:
-    """A job to be queued. `request` is JSON text. Of unfinished jobs with one `dedup_key` only one exists.
+    """A job to be queued. `request` is JSON text that `formats.jobs` writes. Of unfinished jobs with one `dedup_key` only one exists.
 
     `body` is what the job works on, if that is small: it is as durable as the row, and gone when the job has ended.
     """

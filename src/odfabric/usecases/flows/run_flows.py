@@ -26,17 +26,18 @@ from odfabric.domain.flows.flow_steps import (
     succeeded,
 )
 from odfabric.errors import Corrupt, NotFound
+from odfabric.formats.jobs.pull_request import write_pull_request
+from odfabric.formats.jobs.verify_request import write_verify_request
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.instant import Instant
 from odfabric.model.jobs.flow import Cause, CauseKind, Flow, FlowKind, FlowRun, RunStatus
 from odfabric.model.jobs.job import Job, JobKind, JobStatus, NewJob
+from odfabric.model.jobs.requests import Envelope, PullRequest, VerifyRequest
 from odfabric.model.people.audit import THE_NODE, AuditEntry, AuditKind
 from odfabric.model.subscriptions.event import Event, EventType
 from odfabric.usecases.flows.causes import FlowLimits, FlowPorts, cause_run
 from odfabric.usecases.flows.follow_inputs import is_behind
 from odfabric.usecases.flows.waits import UNFINISHED_MAX, RunsView, WaitingRun
-from odfabric.usecases.transfer.pull_dataset import PullRequest, pull_wishes
-from odfabric.usecases.verification.verify_dataset import VerifyOptions, verify_wishes
 
 _log = logging.getLogger(__name__)
 
@@ -125,18 +126,19 @@ def _has_nothing_to_do(run: FlowRun, flow: Flow, entry: CatalogEntry, ports: Flo
 
 
 def _job(run: FlowRun, flow: Flow, entry: CatalogEntry, ports: FlowPorts) -> NewJob:
+    envelope = Envelope(flow=run.id)
     if flow.kind is FlowKind.VERIFY:
-        head = ports.repository.head(entry.id).hash
-        kind, wishes = JobKind.VERIFY, {**verify_wishes(entry, VerifyOptions(replay=False)), "head": str(head)}
+        verify = VerifyRequest(dataset=entry.id, data=True, replay=False, head=ports.repository.head(entry.id).hash)
+        kind, request = JobKind.VERIFY, write_verify_request(verify, envelope)
     else:
-        wish = PullRequest(dataset=entry.id, alias=entry.alias, fetch_uncacheable=flow.rule.fetch_uncacheable)
-        kind, wishes = JobKind.PULL, pull_wishes(wish)
+        pull = PullRequest(dataset=entry.id, alias=entry.alias, fetch_uncacheable=flow.rule.fetch_uncacheable)
+        kind, request = JobKind.PULL, write_pull_request(pull, envelope)
     return NewJob(
         id=run.job_id or "",
         kind=kind,
         account=flow.owner,
         dataset_id=entry.id,
-        request=json.dumps({**wishes, "flow": run.id}, sort_keys=True),
+        request=request,
     )
 
 

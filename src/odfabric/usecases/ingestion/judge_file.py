@@ -6,7 +6,6 @@ file the schema is taken as it is. A file of a URL is fetched here, as a polling
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,9 @@ from typing import Any, NoReturn
 from odfabric.domain.ingestion.column_guess import ColumnGuess, GuessedColumn
 from odfabric.errors import Corrupt, InvalidData, LimitExceeded
 from odfabric.formats.files.file_rows import BrokenRow, FileRows, RowLimits
+from odfabric.formats.files.file_shape_value import shape_value
 from odfabric.formats.identifiers.physical_hash import physical_hash
+from odfabric.formats.jobs.judge_request import read_judge_request
 from odfabric.formats.parquet.parquet_reading import arrow_schema_of, open_parquet
 from odfabric.formats.slices.arrow_schema import arrow_to_data_schema
 from odfabric.formats.slices.type_names import type_name
@@ -23,11 +24,10 @@ from odfabric.model.data_schema import DataField, DataTypeDate, DataTypeOption, 
 from odfabric.model.engine import EngineProgress
 from odfabric.model.file_shape import FileFormat, FileShape
 from odfabric.model.jobs.job import Job
+from odfabric.model.jobs.requests import FileToFetch
 from odfabric.ports.datasets.exchange import Exchange
 from odfabric.ports.datasets.object_store import ObjectStore
 from odfabric.ports.sources.egress import HttpSource
-from odfabric.usecases.ingestion.staging import UPLOAD
-from odfabric.usecases.ingestion.uploads import shape_of, shape_value
 from odfabric.usecases.jobs.job_run import JobRun
 
 LISTED_MAX = 20
@@ -58,17 +58,17 @@ class FilePorts:
 
 def run_judge(job: Job, run: JobRun, *, ports: FilePorts) -> Mapping[str, object]:
     """What the file says. Raises InvalidData with the line of what ends the reading, LimitExceeded, NotFound, Corrupt."""
-    request = json.loads(job.request)
+    request = read_judge_request(job)
     with ports.exchange.session() as folder:
         path = folder / "file"
-        if "digest" in request:
-            digest, size = bytes.fromhex(request["digest"]), request["size"]
-            take_upload(request[UPLOAD], digest, path, objects=ports.objects)
-        else:
-            _fetch(request["url"], request[UPLOAD], path, run=run, ports=ports)
+        if isinstance(request.file, FileToFetch):
+            _fetch(request.file.url, request.upload, path, run=run, ports=ports)
             fetched, size = physical_hash(path)
             digest = fetched.digest
-        shape = shape_of(request["shape"]) if "shape" in request else guessed_shape(path, request["fileName"])
+        else:
+            digest, size = request.file.digest, request.file.size
+            take_upload(request.upload, digest, path, objects=ports.objects)
+        shape = request.shape or guessed_shape(path, request.file_name)
         found = (
             _of_parquet(path, ports.limits)
             if shape.format is FileFormat.PARQUET

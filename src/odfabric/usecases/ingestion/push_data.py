@@ -7,7 +7,6 @@ the commit. Invariant: whatever was accepted is durable, and one key is one push
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -16,10 +15,12 @@ from odfabric.domain.ingestion.ingest_plan import push_source
 from odfabric.domain.ingestion.media_types import read_step_for
 from odfabric.domain.people.access import Action, Subject, owner_of
 from odfabric.errors import InvalidRequest, LimitExceeded
+from odfabric.formats.jobs.push_request import read_push_request, write_push_request
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.identity import DatasetRef
 from odfabric.model.instant import Instant
 from odfabric.model.jobs.job import Job, JobKind, NewJob
+from odfabric.model.jobs.requests import PushRequest
 from odfabric.model.metadata import DatasetKind
 from odfabric.model.multihash import Multihash
 from odfabric.ports.datasets.object_store import ObjectStore
@@ -29,7 +30,7 @@ from odfabric.usecases.chain.repository import Repository
 from odfabric.usecases.ingestion.commit_result import CommitResult
 from odfabric.usecases.ingestion.run_push import key_reused, known_result
 from odfabric.usecases.ingestion.staging import StagedBody, discard_staged, stage_body
-from odfabric.usecases.jobs.job_actor import account_of, by_member
+from odfabric.usecases.jobs.job_actor import account_of, envelope_of
 from odfabric.usecases.rights.access import Access
 from odfabric.usecases.rights.account_quotas import AccountQuotas
 
@@ -125,7 +126,7 @@ def accept_push(
     job = jobs.enqueue(new, now=clock.now())
     if job.id != new.id:
         discard_staged(staged, objects=objects)
-        if json.loads(job.request)["digest"] != staged.digest.hex():
+        if read_push_request(job).digest != staged.digest:
             raise key_reused()
     return job
 
@@ -162,28 +163,25 @@ def _new_job(
     *,
     entropy: Entropy,
 ) -> NewJob:
-    document: dict[str, object] = {
-        "dataset": str(entry.id),
-        "staged": staged.key,
-        "digest": staged.digest.hex(),
-        "size": staged.size,
-        "fileName": request.file_name,
-        "sourceName": request.source_name,
-        "mediaType": request.media_type,
-        "eventTime": str(request.event_time) if request.event_time else None,
-        "keyHash": key_hash.hex() if key_hash else None,
-        "by": by_member(subject),
-    }
-    if request.if_match is not None:
-        document["ifMatch"] = str(request.if_match)
-    if request.allow_shrink:
-        document["allowShrink"] = True
+    accepted = PushRequest(
+        dataset=entry.id,
+        staged=staged.key,
+        digest=staged.digest,
+        size=staged.size,
+        file_name=request.file_name,
+        source_name=request.source_name,
+        media_type=request.media_type,
+        event_time=request.event_time,
+        key_hash=key_hash,
+        if_match=request.if_match,
+        allow_shrink=request.allow_shrink,
+    )
     return NewJob(
         id=entropy.random_bytes(16).hex(),
         kind=JobKind.PUSH,
         account=account_of(subject),
         dataset_id=entry.id,
-        request=json.dumps(document),
+        request=write_push_request(accepted, envelope_of(subject)),
         dedup_key=f"push/{key_hash.hex()}" if key_hash else None,
         body=staged.body,
     )

@@ -8,7 +8,6 @@ then stands for itself. Not here: accepting (`push_data`), which bodies may be j
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,14 +19,12 @@ from odfabric.domain.ingestion.intake_limits import UNLIMITED, IntakeLimits
 from odfabric.domain.ingestion.media_types import read_step_for
 from odfabric.domain.ingestion.push_group import joined_bodies, may_be_joined
 from odfabric.errors import Corrupt, Determinate, External, IdempotencyKeyReused, LeaseLost, OdfError
-from odfabric.formats.identifiers.did import parse_dataset_id
-from odfabric.formats.identifiers.multihash import parse_multihash
 from odfabric.formats.identifiers.physical_hash import physical_hash
+from odfabric.formats.jobs.push_request import read_push_request
 from odfabric.model.commit import Head
 from odfabric.model.identity import DatasetId
-from odfabric.model.instant import Instant
 from odfabric.model.jobs.job import Job, JobKind
-from odfabric.model.multihash import Multihash
+from odfabric.model.jobs.requests import PushRequest
 from odfabric.model.people.audit import Actor
 from odfabric.ports.jobs.jobs import Jobs
 from odfabric.usecases.chain.commit import Commits, PlannedCommit
@@ -60,53 +57,32 @@ class PushGroupLimits:
     bytes_max: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class AcceptedPush:
-    """The request of a push job. `staged` is the object that holds the body, None if the body is in the job table."""
+    """A push job with its request, and who asked for it."""
 
     job_id: str
-    dataset: DatasetId
-    digest: bytes
-    size: int
-    staged: str | None
-    file_name: str
-    source_name: str | None
-    media_type: str | None
-    event_time: Instant | None
-    key_hash: bytes | None
-    if_match: Multihash | None
-    allow_shrink: bool
+    request: PushRequest
     actor: Actor
 
     @classmethod
     def of(cls, job: Job) -> AcceptedPush:
-        """As `push_data` wrote it."""
-        document = json.loads(job.request)
-        return cls(
-            job_id=job.id,
-            dataset=parse_dataset_id(document["dataset"]),
-            digest=bytes.fromhex(document["digest"]),
-            size=document["size"],
-            staged=document["staged"],
-            file_name=document["fileName"],
-            source_name=document["sourceName"],
-            media_type=document["mediaType"],
-            event_time=Instant.parse(document["eventTime"]) if document["eventTime"] else None,
-            key_hash=bytes.fromhex(document["keyHash"]) if document["keyHash"] else None,
-            if_match=parse_multihash(document["ifMatch"]) if "ifMatch" in document else None,
-            allow_shrink=document.get("allowShrink", False),
-            actor=actor_of(job),
-        )
+        """Raises Corrupt for a request that cannot be read."""
+        return cls(job.id, read_push_request(job), actor_of(job))
 
     @property
     def may_be_first(self) -> bool:
         """Whether others may be committed with it."""
-        return self.staged is None and self.if_match is None and not self.allow_shrink
+        request = self.request
+        return request.staged is None and request.if_match is None and not request.allow_shrink
 
     def is_like(self, first: AcceptedPush) -> bool:
         """Whether it is to be read as `first` is."""
-        ours = (self.source_name, self.media_type, self.event_time)
-        return self.may_be_first and ours == (first.source_name, first.media_type, first.event_time)
+        return self.may_be_first and self._reading == first._reading
+
+    @property
+    def _reading(self) -> tuple[object, ...]:
+        return self.request.source_name, self.request.media_type, self.request.event_time
 
 
 def run_push(job: Job, run: JobRun, *, ports: PushPorts, group: PushGroupLimits) -> CommitResult:
@@ -115,7 +91,7 @@ def run_push(job: Job, run: JobRun, *, ports: PushPorts, group: PushGroupLimits)
     Pushes that wait behind it may be committed with it; their jobs are taken along.
     """
     push = AcceptedPush.of(job)
-    ports.ingest.repository.resolve(push.dataset)
+    ports.ingest.repository.resolve(push.request.dataset)
     earlier = committed_by(job, repository=ports.ingest.repository, commits=ports.commits)
     if earlier is not None:
         return earlier
@@ -152,9 +128,8 @@ def committed_push(job: Job, *, repository: Repository, commits: Commits) -> dic
 
 def committed_by(job: Job, *, repository: Repository, commits: Commits) -> CommitResult | None:
     """What the job has committed, published; None if it has not."""
-    dataset = parse_dataset_id(json.loads(job.request)["dataset"])
-    block = commits.chains.commit_of_job(job.id)
-    if block is None:
+    dataset, block = job.dataset_id, commits.chains.commit_of_job(job.id)
+    if dataset is None or block is None:
         return None
     commits.publish(dataset)
     return result_of_block(block, blocks=repository.blocks(dataset))
@@ -178,9 +153,10 @@ def key_reused() -> IdempotencyKeyReused:
 
 
 def _known(push: AcceptedPush, repository: Repository) -> CommitResult | None:
-    if push.key_hash is None:
+    request = push.request
+    if request.key_hash is None:
         return None
-    return known_result(push.dataset, push.key_hash, push.digest, repository=repository)
+    return known_result(request.dataset, request.key_hash, request.digest, repository=repository)
 
 
 def _followers(
@@ -192,15 +168,15 @@ def _followers(
     waiting = run.following(limit=group.jobs_max - 1)
     if not waiting:
         return []
-    _, state = ports.ingest.repository.current(push.dataset)
-    source = push_source(state, push.source_name)
-    if not may_be_joined(source, read_step_for(source.read, push.media_type)):
+    _, state = ports.ingest.repository.current(push.request.dataset)
+    source = push_source(state, push.request.source_name)
+    if not may_be_joined(source, read_step_for(source.read, push.request.media_type)):
         return []
     found: list[AcceptedPush] = []
-    size = push.size
+    size = push.request.size
     for behind in waiting:
         other = AcceptedPush.of(behind) if behind.kind is JobKind.PUSH and _is_admitted(behind, ports) else None
-        size += other.size if other else 0
+        size += other.request.size if other else 0
         if other is None or not other.is_like(push) or size > group.bytes_max:
             break
         found.append(other)
@@ -216,8 +192,9 @@ def _is_admitted(job: Job, ports: PushPorts) -> bool:
 
 
 def _commit(pushes: Sequence[AcceptedPush], run: JobRun, ports: PushPorts) -> CommitResult:
-    first = pushes[0]
-    entries = tuple(IdempotencyEntry(push.key_hash, push.digest) for push in pushes if push.key_hash is not None)
+    requests = [push.request for push in pushes]
+    first = requests[0]
+    entries = tuple(IdempotencyEntry(each.key_hash, each.digest) for each in requests if each.key_hash is not None)
     with ports.ingest.exchange.session() as folder:
         path = folder / "pushed"
         _write(pushes, path, ports)
@@ -260,16 +237,17 @@ def _commit(pushes: Sequence[AcceptedPush], run: JobRun, ports: PushPorts) -> Co
 def _write(pushes: Sequence[AcceptedPush], path: Path, ports: PushPorts) -> None:
     """The body or bodies as the file to be ingested. Raises Corrupt."""
     (first, *others) = pushes
-    if first.staged is not None:
-        ports.ingest.objects.materialize(first.staged, path)
-        if physical_hash(path)[0].digest != first.digest:
-            raise Corrupt("the staged body is damaged", object_name=first.staged)
+    staged = first.request.staged
+    if staged is not None:
+        ports.ingest.objects.materialize(staged, path)
+        if physical_hash(path)[0].digest != first.request.digest:
+            raise Corrupt("the staged body is damaged", object_name=staged)
         return
     bodies = ports.jobs.bodies([push.job_id for push in pushes])
     if first.job_id in bodies and len(bodies) < len(pushes):
         raise Determinate("a push that was to be committed with others was cancelled")
     for push in pushes:
-        if hashlib.sha3_256(bodies.get(push.job_id, b"")).digest() != push.digest:
+        if hashlib.sha3_256(bodies.get(push.job_id, b"")).digest() != push.request.digest:
             raise Corrupt("the body of an accepted push is missing or damaged", object_name=push.job_id)
     in_order = [bodies[push.job_id] for push in pushes]
     path.write_bytes(joined_bodies(in_order) if others else in_order[0])

@@ -8,11 +8,11 @@ untrusted and never served.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 
+from odfabric.formats.jobs.envelope import read_objects
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
 from odfabric.model.jobs.job import Job
 from odfabric.ports.datasets.object_store import ObjectStore
@@ -21,8 +21,6 @@ from odfabric.ports.node.clock import Clock, Entropy
 from odfabric.usecases.ingestion.digesting_stream import DigestingStream
 
 STAGING_PREFIX = "staging/"
-UPLOAD = "upload"
-"""Member of a job's request that names an object which outlives the job."""
 UNFINISHED_JOBS_MAX = 100_000
 
 
@@ -71,9 +69,8 @@ def discard_staged(staged: StagedBody, *, objects: ObjectStore) -> None:
 
 
 def named_objects(unfinished: Iterable[Job]) -> frozenset[str]:
-    """Keys of the staged objects that jobs need."""
-    requests = [json.loads(job.request) for job in unfinished]
-    return frozenset(request[name] for request in requests for name in ("staged", UPLOAD) if request.get(name))
+    """Keys of the staged objects that jobs need. Raises Corrupt for a job of which that cannot be read."""
+    return frozenset(key for job in unfinished for key in read_objects(job).keys)
 
 
 def collect_staged(*, objects: ObjectStore, jobs: Jobs, clock: Clock, lifetime_s: float, part: str = "") -> int:

@@ -7,7 +7,6 @@ counts; rows are looked at one by one to tell all that are refused and not the f
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,7 +25,7 @@ from odfabric.domain.people.access import Subject
 from odfabric.domain.sources.source_evolution import check_sources, read_columns
 from odfabric.errors import External, OdfError
 from odfabric.formats.files.file_rows import BrokenRow, FileRows
-from odfabric.formats.identifiers.did import parse_dataset_id
+from odfabric.formats.jobs.try_request import read_try_request, write_try_request
 from odfabric.formats.json_values.json_rows import DataFormat, rows_to_json
 from odfabric.formats.manifests.manifest_yaml import dump_yaml, parse_snapshots, snapshot_to_manifest
 from odfabric.formats.slices.slice_parquet import open_slice
@@ -52,6 +51,7 @@ from odfabric.model.file_shape import FileFormat, FileShape
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import Instant
 from odfabric.model.jobs.job import Job, JobKind, NewJob
+from odfabric.model.jobs.requests import DatasetToTry, PushToTry, TryRequest
 from odfabric.model.manifest import DatasetSnapshot
 from odfabric.model.metadata import DataSlice
 from odfabric.model.source import ReadStep, ReadStepCsv, ReadStepJson, ReadStepNdJson
@@ -62,8 +62,8 @@ from odfabric.usecases.chain.read_block import count_in_file
 from odfabric.usecases.chain.store_slice import describe_slice
 from odfabric.usecases.ingestion.ingest import IngestInput, IngestPorts, ingest_growing
 from odfabric.usecases.ingestion.judge_file import LISTED_MAX, FilePorts, broken_value, progress_of, take_upload
-from odfabric.usecases.ingestion.staging import UPLOAD, StagedBody
-from odfabric.usecases.jobs.job_actor import account_of, by_member
+from odfabric.usecases.ingestion.staging import StagedBody
+from odfabric.usecases.jobs.job_actor import account_of, envelope_of
 from odfabric.usecases.jobs.job_run import JobRun
 from odfabric.usecases.jobs.problem import problem_document
 
@@ -103,13 +103,13 @@ class TryPorts:
 
 def run_try(job: Job, run: JobRun, *, ports: TryPorts) -> Mapping[str, object]:
     """What a push would do. Raises what says nothing of the push: NotFound, Corrupt, External, InvalidManifest."""
-    request = json.loads(job.request)
-    state, given, now = _target(request, ports)
+    request = read_try_request(job)
+    state, given, now = _target(request.target, ports)
     with ports.files.exchange.session() as folder:
         path = folder / "pushed"
-        take_upload(request[UPLOAD], bytes.fromhex(request["digest"]), path, objects=ports.files.objects)
+        take_upload(request.upload, request.digest, path, objects=ports.files.objects)
         looked = _Look(path, given.read, run, ports)
-        given = replace(given, folder=folder, paths=(path,), names=(request["fileName"],), intake=ports.intake)
+        given = replace(given, folder=folder, paths=(path,), names=(request.file_name,), intake=ports.intake)
         try:
             return {**looked.counted(), **_taken_in(state, given, now, run=run, ports=ports)}
         except External:
@@ -120,37 +120,31 @@ def run_try(job: Job, run: JobRun, *, ports: TryPorts) -> Mapping[str, object]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """What is tried: a file, for a dataset that is there or for one that a snapshot would make. `shown` is kept for whoever shows the result."""
+    """What is tried: a file, and where it would go. `shown` is kept for whoever shows the result."""
 
     staged: StagedBody
     file_name: str
-    dataset: DatasetId | None = None
-    source_name: str | None = None
-    media_type: str | None = None
-    snapshot: DatasetSnapshot | None = None
+    target: PushToTry | DatasetSnapshot
     shown: Mapping[str, object] = field(default_factory=dict)
 
 
 def enqueue_try(trial: Trial, *, subject: Subject, jobs: Jobs, clock: Clock, entropy: Entropy) -> Job:
     """The job that tries it."""
-    members: dict[str, object] = {
-        UPLOAD: trial.staged.key,
-        "digest": trial.staged.digest.hex(),
-        "size": trial.staged.size,
-        "fileName": trial.file_name,
-        "shown": trial.shown,
-        "by": by_member(subject),
-    }
-    if trial.snapshot is not None:
-        members["manifest"] = dump_yaml(snapshot_to_manifest(trial.snapshot))
-    else:
-        members |= {"dataset": str(trial.dataset), "sourceName": trial.source_name, "mediaType": trial.media_type}
+    target = trial.target
+    request = TryRequest(
+        upload=str(trial.staged.key),
+        digest=trial.staged.digest,
+        size=trial.staged.size,
+        file_name=trial.file_name,
+        target=target if isinstance(target, PushToTry) else DatasetToTry(dump_yaml(snapshot_to_manifest(target))),
+        shown=trial.shown,
+    )
     new = NewJob(
         id=entropy.random_bytes(16).hex(),
         kind=JobKind.TRY,
         account=account_of(subject),
         dataset_id=None,
-        request=json.dumps(members),
+        request=write_try_request(request, envelope_of(subject)),
     )
     return jobs.enqueue(new, now=clock.now())
 
@@ -163,21 +157,23 @@ def planned_state(snapshot: DatasetSnapshot, *, now: Instant, column_name_bytes_
     return state
 
 
-def _target(request: Mapping[str, str], ports: TryPorts) -> tuple[ChainState, IngestInput, Instant]:
-    if "manifest" in request:
-        (snapshot,) = parse_snapshots(request["manifest"])
+def _target(target: PushToTry | DatasetToTry, ports: TryPorts) -> tuple[ChainState, IngestInput, Instant]:
+    source_name, media_type = None, None
+    if isinstance(target, DatasetToTry):
+        (snapshot,) = parse_snapshots(target.manifest)
         now = ports.clock.now().truncated_to_millis()
         state = planned_state(snapshot, now=now, column_name_bytes_max=ports.column_name_bytes_max)
     else:
-        _, state = ports.ingest.repository.current(parse_dataset_id(request["dataset"]))
+        source_name, media_type = target.source_name, target.media_type
+        _, state = ports.ingest.repository.current(target.dataset)
         now = next_system_time(state, now=ports.clock.now())
     polled = polling_source(state)
-    source = polled or push_source(state, request.get("sourceName"))
+    source = polled or push_source(state, source_name)
     given = IngestInput(
         folder=Path(),
         paths=(),
         names=(),
-        read=read_step_for(source.read, request.get("mediaType")),
+        read=read_step_for(source.read, media_type),
         preprocess=source.preprocess,
         merge=source.merge,
         source_name=DEFAULT_SOURCE_NAME if polled else source.source_name,  # type: ignore[union-attr]

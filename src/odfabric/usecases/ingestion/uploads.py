@@ -10,26 +10,29 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from odfabric.domain.people.access import Subject
 from odfabric.errors import InvalidRequest, LimitExceeded, NotFound, Place
-from odfabric.model.file_shape import FileFormat, FileShape
+from odfabric.formats.files.file_shape_value import shape_of
+from odfabric.formats.jobs.judge_request import read_judge_request, write_judge_request
+from odfabric.formats.jobs.try_request import read_try_request
+from odfabric.model.file_shape import FileShape
 from odfabric.model.instant import NANOS_PER_SECOND
 from odfabric.model.jobs.job import Job, JobKind, JobStatus, NewJob
+from odfabric.model.jobs.requests import FileToFetch, JudgeRequest, ReceivedFile, TryRequest
 from odfabric.ports.datasets.object_store import ObjectStore
 from odfabric.ports.jobs.jobs import Jobs
 from odfabric.ports.node.clock import Clock, Entropy
 from odfabric.usecases.ingestion.staging import (
     STAGING_PREFIX,
     UNFINISHED_JOBS_MAX,
-    UPLOAD,
     StagedBody,
     named_objects,
     stage_body,
 )
-from odfabric.usecases.jobs.job_actor import account_of, by_member
+from odfabric.usecases.jobs.job_actor import account_of, envelope_of
 from odfabric.usecases.rights.account_quotas import AccountQuotas
 
 USABLE_SHARE = 0.5
@@ -78,8 +81,9 @@ class Upload:
 def upload_file(chunks: Iterator[bytes], *, file_name: str, subject: Subject, ports: UploadPorts) -> Job:
     """Take a file in as it arrives; the job that judges it. Raises LimitExceeded before it is read, InvalidRequest for an empty one."""
     staged = stage_upload(chunks, subject=subject, ports=ports)
-    members = {"fileName": shown_name(file_name), "size": staged.size, "digest": staged.digest.hex()}
-    return _enqueue(str(staged.key), members, subject, ports)
+    file = ReceivedFile(size=staged.size, digest=staged.digest)
+    request = JudgeRequest(upload=str(staged.key), file_name=shown_name(file_name), file=file)
+    return _enqueue(request, subject, ports)
 
 
 def upload_url(url: str, *, subject: Subject, ports: UploadPorts) -> Job:
@@ -92,44 +96,47 @@ def upload_url(url: str, *, subject: Subject, ports: UploadPorts) -> Job:
     ):
         raise InvalidRequest("not an address of a file", place=Place(field="url"), hint="write https://...")
     name = url.partition("?")[0].rstrip("/").rpartition("/")[2]
-    return _enqueue(_new_key(subject, ports), {"fileName": shown_name(name), "url": url}, subject, ports)
+    request = JudgeRequest(upload=_new_key(subject, ports), file_name=shown_name(name), file=FileToFetch(url=url))
+    return _enqueue(request, subject, ports)
 
 
 def judge_again(job: Job, shape: FileShape, *, subject: Subject, ports: UploadPorts) -> Job:
     """The job that judges the file of another one as if it were written in `shape`. Raises NotFound."""
-    request = _own_request(job, subject)
-    found = json.loads(job.result) if job.result else {}
-    members = {name: request.get(name) or found.get(name) for name in ("fileName", "size", "digest", "url")}
-    given = {name: value for name, value in members.items() if value is not None}
-    if "digest" in given:
-        _check_usable(request[UPLOAD], ports)
-    return _enqueue(request[UPLOAD], {**given, "shape": shape_value(shape)}, subject, ports)
+    request = _judged_request(job, subject)
+    file = request.file
+    if isinstance(file, FileToFetch) and job.result is not None:
+        found = json.loads(job.result)
+        file = ReceivedFile(size=found["size"], digest=bytes.fromhex(found["digest"]), url=file.url)
+    if isinstance(file, ReceivedFile):
+        _check_usable(request.upload, ports)
+    return _enqueue(replace(request, file=file, shape=shape), subject, ports)
 
 
 def judged_upload(job: Job, *, subject: Subject, ports: UploadPorts) -> Upload:
     """What a job has judged. Raises NotFound for a job of somebody else, one that has not succeeded, and a file that is gone."""
-    request = _own_request(job, subject)
+    request = _judged_request(job, subject)
     if job.status is not JobStatus.SUCCEEDED or job.result is None:
         raise _gone()
-    _check_usable(request[UPLOAD], ports)
+    _check_usable(request.upload, ports)
     found = json.loads(job.result)
     return Upload(
         job_id=job.id,
-        key=request[UPLOAD],
+        key=request.upload,
         size=found["size"],
         digest=bytes.fromhex(found["digest"]),
-        file_name=request["fileName"],
+        file_name=request.file_name,
         shape=shape_of(found["shape"]),
-        url=request.get("url"),
+        url=request.file.url,
         found=found,
     )
 
 
-def tried_upload(job: Job, *, subject: Subject, ports: UploadPorts) -> tuple[StagedBody, Mapping[str, Any]]:
+def tried_upload(job: Job, *, subject: Subject, ports: UploadPorts) -> tuple[StagedBody, TryRequest]:
     """The file of a trial, and the request of its job. Raises NotFound for a job of somebody else, and a file that is gone."""
-    request = _own_request(job, subject, JobKind.TRY)
-    _check_usable(request[UPLOAD], ports)
-    return StagedBody(request["size"], bytes.fromhex(request["digest"]), key=request[UPLOAD]), request
+    _check_own(job, subject, JobKind.TRY)
+    request = read_try_request(job)
+    _check_usable(request.upload, ports)
+    return StagedBody(request.size, request.digest, key=request.upload), request
 
 
 def stage_upload(chunks: Iterator[bytes], *, subject: Subject, ports: UploadPorts) -> StagedBody:
@@ -143,17 +150,7 @@ def stage_upload(chunks: Iterator[bytes], *, subject: Subject, ports: UploadPort
 
 def discard_upload(job: Job, *, subject: Subject, ports: UploadPorts) -> None:
     """Remove the file at once. Raises NotFound for a job of somebody else."""
-    ports.objects.delete(_own_request(job, subject)[UPLOAD])
-
-
-def shape_value(shape: FileShape) -> dict[str, object]:
-    """A shape as JSON."""
-    return {"format": shape.format.value, "separator": shape.separator, "header": shape.header}
-
-
-def shape_of(value: Mapping[str, Any]) -> FileShape:
-    """The way back."""
-    return FileShape(format=FileFormat(value["format"]), separator=value["separator"], header=value["header"])
+    ports.objects.delete(_judged_request(job, subject).upload)
 
 
 def shown_name(name: str) -> str:
@@ -192,22 +189,25 @@ def _make_room(keys: Sequence[str], ports: UploadPorts) -> None:
         ports.objects.delete(key)
 
 
-def _enqueue(key: str, members: Mapping[str, object], subject: Subject, ports: UploadPorts) -> Job:
+def _enqueue(request: JudgeRequest, subject: Subject, ports: UploadPorts) -> Job:
     new = NewJob(
         id=ports.entropy.random_bytes(16).hex(),
         kind=JobKind.JUDGE,
         account=account_of(subject),
         dataset_id=None,
-        request=json.dumps({UPLOAD: key, **members, "by": by_member(subject)}),
+        request=write_judge_request(request, envelope_of(subject)),
     )
     return ports.jobs.enqueue(new, now=ports.clock.now())
 
 
-def _own_request(job: Job, subject: Subject, kind: JobKind = JobKind.JUDGE) -> dict[str, Any]:
+def _judged_request(job: Job, subject: Subject) -> JudgeRequest:
+    _check_own(job, subject, JobKind.JUDGE)
+    return read_judge_request(job)
+
+
+def _check_own(job: Job, subject: Subject, kind: JobKind) -> None:
     if job.kind is not kind or job.account != account_of(subject):
         raise _gone()
-    request: dict[str, Any] = json.loads(job.request)
-    return request
 
 
 def _check_usable(key: str, ports: UploadPorts) -> None:

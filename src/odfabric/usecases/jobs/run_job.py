@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from odfabric.errors import AlreadyExists, Determinate, External, HeadMoved, LeaseLost, OdfError
+from odfabric.errors import AlreadyExists, Corrupt, Determinate, External, HeadMoved, LeaseLost, OdfError
+from odfabric.formats.jobs.envelope import read_envelope, read_objects
+from odfabric.formats.jobs.push_request import read_push_request
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
 from odfabric.model.jobs.job import Job, JobKind
 from odfabric.model.subscriptions.event import Event
@@ -80,9 +82,10 @@ def run_job(
             final = jobs.succeed(
                 run.lease, now=clock.now(), result=json.dumps(result), together=run.together, events=events
             )
-        staged = json.loads(job.request).get("staged")
-        if final and staged is not None:
-            objects.delete(staged)
+        with suppress(Corrupt):  # what the job has failed of; its object is collected later
+            staged = read_objects(job).staged
+            if final and staged is not None:
+                objects.delete(staged)
 
 
 @contextmanager
@@ -133,7 +136,7 @@ def _record_failure(
         _log.warning("job %s, attempt %d does not count: %s", job.id, job.attempts, error)
         jobs.retry(run.lease, now=now, due_at=retry.due_at(job.attempts, now), error=None)
         return False
-    if _is_repeatable(job, error) and job.attempts < retry.attempts_max:
+    if job.attempts < retry.attempts_max and _is_repeatable(job, error):
         _log.warning("job %s, attempt %d: %s", job.id, job.attempts, error)
         document = json.dumps(problem_document(error))
         wished_s = error.retry_after_s if isinstance(error, Determinate) else None
@@ -151,9 +154,9 @@ def _is_repeatable(job: Job, error: OdfError) -> bool:
     match error:
         case External():
             # A run of a flow has its own rule of attempts.
-            return "flow" not in json.loads(job.request)
+            return read_envelope(job).flow is None
         case HeadMoved():
-            return "ifMatch" not in json.loads(job.request)
+            return job.kind is not JobKind.PUSH or read_push_request(job).if_match is None
         case AlreadyExists():
             return job.kind is JobKind.PUSH
         case _:

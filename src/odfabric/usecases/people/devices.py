@@ -48,7 +48,9 @@ class StartedDevice:
 def start_device(client: str, *, scopes: frozenset[Scope] | None, ports: PeoplePorts) -> StartedDevice:
     """A device asks for a token. Raises LimitExceeded if too many wait."""
     device_code = base64.urlsafe_b64encode(ports.entropy.random_bytes(DEVICE_CODE_BYTES)).decode()
-    for attempt in range(ATTEMPTS_MAX):
+    attempt = 0
+    while True:
+        attempt += 1
         authorisation = DeviceAuthorisation(
             device_code_hash=_hash(device_code),
             user_code=_user_code(ports),
@@ -61,11 +63,10 @@ def start_device(client: str, *, scopes: frozenset[Scope] | None, ports: PeopleP
         try:
             ports.devices.create(authorisation, waiting_max=ports.limits.device_authorisations_max)
         except AlreadyExists:
-            if attempt + 1 == ATTEMPTS_MAX:
+            if attempt == ATTEMPTS_MAX:
                 raise
             continue
         return StartedDevice(device_code, authorisation)
-    raise AssertionError("the last attempt returns or raises")
 
 
 def look_at_device(user_code: str, *, subject: Subject, ports: PeoplePorts) -> DeviceAuthorisation:

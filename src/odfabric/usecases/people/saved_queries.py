@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from odfabric.domain.people.access import Action, Subject, Verdict
+from odfabric.domain.people.access import Action, Subject, Verdict, signed_in
 from odfabric.errors import InvalidRequest, LimitExceeded, NotFound, Place
 from odfabric.model.identity import AccountId
 from odfabric.model.people.saved_query import SavedQuery
@@ -77,11 +77,9 @@ def delete_query(query_id: str, *, subject: Subject, ports: PeoplePorts) -> None
 
 
 def _account(subject: Subject, ports: PeoplePorts) -> AccountId:
-    if subject.account is None:
-        ports.access.require_here(subject, Action.SIGN_IN, shown="this node")
-        raise AssertionError("a stranger may not sign in")
-    ports.access.require_here(subject, Action.MANAGE, under=subject.account.name, shown="saved queries")
-    return subject.account.id
+    account = signed_in(subject)
+    ports.access.require_here(subject, Action.MANAGE, under=account.name, shown="saved queries")
+    return account.id
 
 
 def _checked_name(text: str) -> str:

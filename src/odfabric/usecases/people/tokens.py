@@ -10,7 +10,7 @@ import hmac
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from odfabric.domain.people.access import Action, Subject
+from odfabric.domain.people.access import Action, Subject, signed_in
 from odfabric.errors import (
     AccessDenied,
     InvalidRequest,
@@ -121,12 +121,8 @@ def create_token(wanted: NewToken, *, of: str | None = None, subject: Subject, p
 
     Raises InvalidRequest, AccessDenied for more than the subject itself may, LimitExceeded, NotFound, Unauthenticated.
     """
-    own = subject.account
-    name = of or (str(own.name) if own is not None else "")
-    if own is None:
-        ports.access.require_here(subject, Action.SIGN_IN, shown="this node")
-        raise AssertionError("a stranger may not sign in")
-    account = managed_account(name, subject=subject, ports=ports)
+    own = signed_in(subject)
+    account = managed_account(of or str(own.name), subject=subject, ports=ports)
     _check_wanted(wanted, account, subject, ports)
     issued = issue(account, wanted, created_by=own, ports=ports)
     entry = ports.entry(

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
 
-from odfabric.domain.people.access import LOCAL_ACCOUNT, Subject
+from odfabric.domain.people.access import LOCAL_ACCOUNT, Subject, signed_in
 from odfabric.domain.subscriptions.cursor import baseline_at, changes_after, check_consumer, parse_position
 from odfabric.errors import InvalidName, InvalidRequest, LeaseLost, LimitExceeded, NotFound, Place
 from odfabric.formats.identifiers.multihash import parse_multihash
@@ -94,11 +94,9 @@ class CursorVerbs:
         self._rules = rules
 
     def of(self, subject: Subject) -> CursorVerbs:
-        """The verbs on the subject's own cursors: accounts neither see nor take each other's. Raises ValueError for a stranger."""
-        if subject.account is None:
-            raise ValueError("a stranger has no cursors")
-        own = copy(self)
-        own._space = "" if subject.account.name == LOCAL_ACCOUNT else str(subject.account.id).rpartition(":")[2]
+        """The verbs on the subject's own cursors: accounts neither see nor take each other's. Raises Unauthenticated for a stranger."""
+        account, own = signed_in(subject), copy(self)
+        own._space = "" if account.name == LOCAL_ACCOUNT else str(account.id).rpartition(":")[2]
         return own
 
     def create(self, entry: CatalogEntry, consumer: str, *, start: str) -> Cursor:

@@ -7,7 +7,6 @@ it again, and it takes in a block only if all that it took in before is in the s
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,10 +14,11 @@ from dataclasses import dataclass
 from odfabric.domain.chain.state import ChainState
 from odfabric.domain.chain.state_index import IndexPace, NoIndex, index_definition, is_due
 from odfabric.errors import Corrupt, Determinate, OdfError
-from odfabric.formats.identifiers.did import parse_dataset_id
+from odfabric.formats.jobs.index_request import read_index_request, write_index_request
 from odfabric.model.engine import EngineProgress
 from odfabric.model.identity import DatasetId
 from odfabric.model.jobs.job import Job, JobKind, NewJob
+from odfabric.model.jobs.requests import IndexRequest
 from odfabric.model.metadata import AddData, DataSlice, ExecuteTransform
 from odfabric.model.offsets import OffsetRange
 from odfabric.model.state_index import IndexDefinition, IndexedSlice, IndexFrontier
@@ -78,7 +78,7 @@ def enqueue_index(
         kind=JobKind.INDEX,
         account=account,
         dataset_id=None,
-        request=json.dumps({"dataset": str(dataset)}),
+        request=write_index_request(IndexRequest(dataset)),
         dedup_key=f"index/{dataset}",
     )
     return jobs.enqueue(new, now=clock.now())
@@ -88,7 +88,7 @@ def run_index(
     job: Job, run: LeasedRun, *, repository: Repository, index: StateIndex | None, work: IndexWork
 ) -> Mapping[str, object]:
     """Bring the index of a job's dataset to the head. Raises Corrupt for a damaged chain or slice, Determinate, Indeterminate."""
-    dataset = parse_dataset_id(json.loads(job.request)["dataset"])
+    dataset = read_index_request(job).dataset
     if index is None:
         return {"dataset": str(dataset), "upper": None}
     frontier = bring_forward(dataset, repository=repository, index=index, work=work, report=run.report)

@@ -6,50 +6,39 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 from odfabric.domain.people.access import Action, Subject, owner_of
 from odfabric.domain.transform.transform_plan import transform_inputs
-from odfabric.errors import InvalidRequest, NotFound
-from odfabric.formats.identifiers.did import parse_dataset_id
+from odfabric.errors import Corrupt, InvalidRequest, NotFound
+from odfabric.formats.jobs.pull_request import pull_members, read_pull_request, write_pull_request
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.engine import EngineProgress
 from odfabric.model.identity import DatasetAlias, DatasetId
 from odfabric.model.jobs.job import Job, JobKind, NewJob
+from odfabric.model.jobs.requests import PullRequest
 from odfabric.model.metadata import DatasetKind
 from odfabric.ports.jobs.jobs import Jobs
 from odfabric.ports.node.clock import Clock, Entropy
 from odfabric.usecases.chain.repository import Repository
 from odfabric.usecases.ingestion.commit_result import CommitResult
-from odfabric.usecases.jobs.job_actor import account_of, by_member
+from odfabric.usecases.jobs.job_actor import account_of, envelope_of
 from odfabric.usecases.jobs.job_run import JobRun
 from odfabric.usecases.polling.poll_source import Polled
 from odfabric.usecases.rights.access import Access
 from odfabric.usecases.rights.account_quotas import AccountQuotas
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PullRequest:
-    """What a pull job was asked for. With `url` the dataset is (or becomes) a copy of the remote one, named `alias`.
+@dataclass(frozen=True, slots=True)
+class RemoteCopy:
+    """A dataset that is, or becomes, a copy of the one at `url`."""
 
-    `recursive` brings the inputs up to date first; `fetch_uncacheable` appends what a source sends that cannot tell what is new;
-    `fetch_again` ignores what is kept of a pull that fetched and then failed; `allow_shrink` confirms that a Snapshot loses most of its rows.
-    `folder_of_user` is set by the command line on a workspace alone: the person's own files may be read, from this folder on.
-    """
-
-    dataset: DatasetId | None
     alias: DatasetAlias
-    url: str | None = None
-    recursive: bool = False
-    fetch_uncacheable: bool = False
-    allow_shrink: bool = False
-    fetch_again: bool = False
-    folder_of_user: Path | None = None
+    url: str
 
 
-Poll = Callable[[CatalogEntry, JobRun, "PullRequest"], Polled]
+Poll = Callable[[CatalogEntry, JobRun, PullRequest], Polled]
 Transform = Callable[[CatalogEntry, JobRun], CommitResult | None]
-Sync = Callable[[PullRequest, JobRun], CommitResult | None]
+Sync = Callable[[RemoteCopy, JobRun], CommitResult | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,32 +88,25 @@ class PullRights:
 
 def enqueue_pull(request: PullRequest, *, subject: Subject, jobs: Jobs, clock: Clock, entropy: Entropy) -> Job:
     """Queue the pull; an unfinished pull of the same dataset that the same token asked for with the same wishes is that job."""
-    wishes = pull_wishes(request)
     account = account_of(subject)
+    asked = json.dumps([account, subject.token, pull_members(request)], sort_keys=True)
     job = NewJob(
         id=entropy.random_bytes(16).hex(),
         kind=JobKind.PULL,
         account=account,
         dataset_id=request.dataset,
-        request=json.dumps({**wishes, "by": by_member(subject)}, sort_keys=True),
-        dedup_key=f"pull/{hashlib.sha256(json.dumps([account, subject.token, wishes], sort_keys=True).encode()).hexdigest()}",
+        request=write_pull_request(request, envelope_of(subject)),
+        dedup_key=f"pull/{hashlib.sha256(asked.encode()).hexdigest()}",
     )
     return jobs.enqueue(job, now=clock.now())
 
 
-def pull_wishes(request: PullRequest) -> dict[str, object]:
-    """The request as a job keeps it."""
-    return {
-        "dataset": str(request.dataset) if request.dataset else None,
-        "account": str(request.alias.account),
-        "name": str(request.alias.name),
-        "url": request.url,
-        "recursive": request.recursive,
-        "fetchUncacheable": request.fetch_uncacheable,
-        "allowShrink": request.allow_shrink,
-        "fetchAgain": request.fetch_again,
-        "folderOfUser": str(request.folder_of_user) if request.folder_of_user else None,
-    }
+def is_pull_of_node(job: Job) -> bool:
+    """Whether it is a pull that was asked of a node, not at the command line. A damaged one is nobody's: any process may find that out."""
+    try:
+        return job.kind is JobKind.PULL and read_pull_request(job).folder_of_user is None
+    except Corrupt:
+        return False
 
 
 def run_pull(
@@ -135,21 +117,11 @@ def run_pull(
     `rights` are those of whoever asked for it, as they are now: every dataset that is brought up to date may be changed by them, and
     what a derivative dataset reads may be read by its owner. Raises NotFound, AccessDenied.
     """
-    wishes = json.loads(job.request)
-    alias = repository.local_alias(wishes["account"], wishes["name"])
-    request = PullRequest(
-        dataset=parse_dataset_id(wishes["dataset"]) if wishes["dataset"] else None,
-        alias=alias,
-        url=wishes["url"],
-        recursive=wishes["recursive"],
-        fetch_uncacheable=wishes["fetchUncacheable"],
-        allow_shrink=wishes.get("allowShrink", False),
-        fetch_again=wishes.get("fetchAgain", False),  # a job of an older release has none
-        folder_of_user=Path(wishes["folderOfUser"]) if wishes["folderOfUser"] else None,
-    )
+    request = read_pull_request(job)
+    alias = DatasetAlias(request.alias.account or repository.account, request.alias.name)
     if request.url is not None:
         rights.check_copy(alias, repository.find(alias))
-        result = verbs.sync(request, run)
+        result = verbs.sync(RemoteCopy(alias, request.url), run)
         return _answer(repository.resolve(alias), Polled(result, None), repository)
     entry = repository.resolve(request.dataset or alias)
     rights.check_pull(entry)
@@ -182,8 +154,7 @@ def _inputs(entry: CatalogEntry, repository: Repository) -> tuple[DatasetId, ...
 
 def _pull_one(entry: CatalogEntry, request: PullRequest, run: JobRun, verbs: PullVerbs) -> Polled:
     if entry.remote_url is not None:
-        wish = PullRequest(dataset=entry.id, alias=entry.alias, url=entry.remote_url)
-        return Polled(verbs.sync(wish, run), None)
+        return Polled(verbs.sync(RemoteCopy(entry.alias, entry.remote_url), run), None)
     if entry.kind is DatasetKind.DERIVATIVE:
         return Polled(verbs.transform(entry, run), None)
     return verbs.poll(entry, run, request)

@@ -109,7 +109,9 @@ def _replayed(
     inputs = {name: input_at(name, head, repository) for name, head in replay_inputs(event).items()}
     try:
         change = change_of(state, inputs, blocks=repository.blocks(dataset), engine=ports.engine, blocks_max=blocks_max)
-        plan = plan_replay(state, link.block, inputs, blocks_max=blocks_max, change=change)
+        plan = plan_replay(
+            state, event, inputs, system_time=link.block.system_time, blocks_max=blocks_max, change=change
+        )
         if isinstance(plan, InputNeverPulled):
             return ReplayedTransaction(link.hash, False, f"input {plan.dataset_id} had no schema at that time")
         checkpoints = [plan.prev_checkpoint.physical_hash] if plan.prev_checkpoint else []

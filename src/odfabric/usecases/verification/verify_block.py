@@ -17,8 +17,8 @@ from odfabric.domain.chain.verify import verify_checkpoint
 from odfabric.domain.chain.walk import ChainLink
 from odfabric.errors import Corrupt, InvalidInput, NotFound
 from odfabric.formats.identifiers.dataset_layout import CHECKPOINTS, DATA, object_key
-from odfabric.formats.identifiers.multihash import parse_multihash
 from odfabric.formats.identifiers.physical_hash import physical_hash
+from odfabric.formats.jobs.verify_request import read_verify_request
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.instant import Instant
 from odfabric.model.jobs.job import Job, JobKind, JobStatus
@@ -190,10 +190,10 @@ def _missing(error: NotFound | Corrupt | InvalidInput) -> str:
 
 def _verification(entry: CatalogEntry, job: Job, repository: Repository) -> LastVerification | None:
     """None for a job of a release before jobs said from which head on they began, or of a chain that was replaced."""
-    request, result = json.loads(job.request), json.loads(job.result or "{}")
-    if "head" not in request:
+    request, result = read_verify_request(job), json.loads(job.result or "{}")
+    block = request.head
+    if block is None:
         return None
-    block = parse_multihash(request["head"])
     row = repository.chains.row(entry.id, block)
     if row is None:
         return None
@@ -204,5 +204,5 @@ def _verification(entry: CatalogEntry, job: Job, repository: Repository) -> Last
         sequence_number=row.sequence_number,
         behind=repository.head(entry.id).sequence_number - row.sequence_number,
         problems=len(result.get("errors", [])),
-        is_whole=bool(request["data"] and request["replay"] and not result.get("skipped")),
+        is_whole=request.data and request.replay and not result.get("skipped"),
     )

@@ -35,13 +35,14 @@ from odfabric.domain.transform.transform_plan import (
 )
 from odfabric.errors import Corrupt, InvalidData, InvalidQuery, NotFound, OdfError
 from odfabric.formats.identifiers.dataset_layout import CHECKPOINTS, DATA, head_key, object_key
-from odfabric.formats.identifiers.did import parse_dataset_id
 from odfabric.formats.identifiers.physical_hash import physical_hash
+from odfabric.formats.jobs.verify_request import read_verify_request, verify_members, write_verify_request
 from odfabric.formats.slices.checkpoint_header import checkpoint_bases, is_own_checkpoint
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.engine import EngineIdentity, EngineProgress
 from odfabric.model.identity import DatasetHandle, DatasetId
 from odfabric.model.jobs.job import Job, JobKind, NewJob
+from odfabric.model.jobs.requests import VerifyRequest
 from odfabric.model.metadata import AddData, Checkpoint, DatasetKind, DataSlice, ExecuteTransform, TransformSql
 from odfabric.model.multihash import Multihash
 from odfabric.ports.datasets.exchange import Exchange
@@ -51,7 +52,7 @@ from odfabric.ports.node.clock import Clock, Entropy
 from odfabric.usecases.chain.check_slice import slice_problems
 from odfabric.usecases.chain.repository import Repository
 from odfabric.usecases.chain.store_slice import describe_slice
-from odfabric.usecases.jobs.job_actor import account_of, by_member
+from odfabric.usecases.jobs.job_actor import account_of, envelope_of
 from odfabric.usecases.jobs.job_run import JobRun
 from odfabric.usecases.transform.engine_records import makers
 from odfabric.usecases.transform.judge_transform import change_of
@@ -289,10 +290,11 @@ def _verify_transactions(verification: _Verification, hashes: Sequence[Multihash
     state = ChainState.empty()
     input_states: dict[DatasetId, ChainState] = {}
     for number, link in enumerate(_links(verification, hashes)):
-        if isinstance(link.block.event, ExecuteTransform):
+        event = link.block.event
+        if isinstance(event, ExecuteTransform):
             verification.run.report(EngineProgress(stage="replay", done=number, total=len(hashes)))
             try:
-                problem = _replay(verification, state, link, input_states)
+                problem = _replay(verification, state, link, event, input_states)
             except (NotFound, Corrupt) as error:
                 name = error.object_name if isinstance(error, Corrupt) else error.name
                 verification.found(ProblemKind.VERIFY_TRANSFORM, f"{error.message} ({name})", block=link.hash)
@@ -339,10 +341,12 @@ class _MadeElsewhere:
 
 
 def _replay(
-    verification: _Verification, state: ChainState, link: ChainLink, input_states: dict[DatasetId, ChainState]
+    verification: _Verification,
+    state: ChainState,
+    link: ChainLink,
+    event: ExecuteTransform,
+    input_states: dict[DatasetId, ChainState],
 ) -> VerificationProblem | _MadeElsewhere | None:
-    event = link.block.event
-    assert isinstance(event, ExecuteTransform)
     inputs = {}
     for dataset, head in replay_inputs(event).items():
         blocks = verification.repository.blocks(dataset)
@@ -357,29 +361,34 @@ def _replay(
         engine=verification.engine,
         blocks_max=verification.blocks_max,
     )
-    plan = plan_replay(state, link.block, inputs, blocks_max=verification.blocks_max, change=change)
+    plan = plan_replay(
+        state,
+        event,
+        inputs,
+        system_time=link.block.system_time,
+        blocks_max=verification.blocks_max,
+        change=change,
+    )
     if isinstance(plan, InputNeverPulled):
         verification.found(
             ProblemKind.VERIFY_TRANSFORM, f"input {plan.dataset_id} had no schema at that time", block=link.hash
         )
         return None
     try:
-        problem = _run_again(verification, plan, link)
+        problem = _run_again(verification, plan, link, event)
     except OdfError as error:
         refused = isinstance(error, InvalidQuery) and not _is_own(verification, event)
         if not refused and not needs_other_engine(error):
             raise
         problem = _MadeElsewhere()
-    if isinstance(problem, _MadeElsewhere) and _has_meaning_of_reference(verification, plan, link):
+    if isinstance(problem, _MadeElsewhere) and _has_meaning_of_reference(verification, plan, link, event):
         return None
     return problem
 
 
 def _run_again(
-    verification: _Verification, plan: TransformPlan, link: ChainLink
+    verification: _Verification, plan: TransformPlan, link: ChainLink, event: ExecuteTransform
 ) -> VerificationProblem | _MadeElsewhere | None:
-    event = link.block.event
-    assert isinstance(event, ExecuteTransform)
     with verification.exchange.session() as folder:
         checkpoints = [plan.prev_checkpoint.physical_hash] if plan.prev_checkpoint else []
         replayed = execute_plan(
@@ -404,14 +413,16 @@ def _run_again(
         return replace(problem, message=f"{problem.message} (recorded as made by {by})") if problem and by else problem
 
 
-def _has_meaning_of_reference(verification: _Verification, plan: TransformPlan, link: ChainLink) -> bool:
+def _has_meaning_of_reference(
+    verification: _Verification, plan: TransformPlan, link: ChainLink, event: ExecuteTransform
+) -> bool:
     """Whether a transaction of another engine is what a row-wise query means to the reference, each interval on its own."""
     if not isinstance(plan.transform, TransformSql) or plan.change is not None:
         return False
     transform = in_the_reference(plan.transform, operation=plan.vocabulary.operation_type)
     meant = replace(plan, transform=transform, prev_checkpoint=None)
     try:
-        return _run_again(verification, meant, link) is None
+        return _run_again(verification, meant, link, event) is None
     except OdfError as error:
         if error.code in AWAY:
             raise
@@ -463,23 +474,18 @@ def enqueue_verify(
 
     `head` is the head by now: what is verified later reaches at least up to there.
     """
-    wishes = verify_wishes(entry, options)
+    request = VerifyRequest(dataset=entry.id, data=options.data, replay=options.replay, head=head)
     account = account_of(subject)
-    asked = json.dumps([account, subject.token, wishes], sort_keys=True)
+    asked = json.dumps([account, subject.token, verify_members(request)], sort_keys=True)
     job = NewJob(
         id=entropy.random_bytes(16).hex(),
         kind=JobKind.VERIFY,
         account=account,
         dataset_id=entry.id,
-        request=json.dumps({**wishes, "by": by_member(subject), "head": str(head)}, sort_keys=True),
+        request=write_verify_request(request, envelope_of(subject)),
         dedup_key=f"verify/{hashlib.sha256(asked.encode()).hexdigest()}",
     )
     return jobs.enqueue(job, now=clock.now())
-
-
-def verify_wishes(entry: CatalogEntry, options: VerifyOptions) -> dict[str, object]:
-    """The request as a job keeps it, but for who asks and the head by then."""
-    return {"dataset": str(entry.id), "data": options.data, "replay": options.replay}
 
 
 def run_verify(
@@ -493,10 +499,10 @@ def run_verify(
     blocks_max: int,
 ) -> dict[str, object]:
     """Run a queued verification; problems are its result, not its failure."""
-    request = json.loads(job.request)
+    request = read_verify_request(job)
     report = verify_dataset(
-        repository.resolve(parse_dataset_id(request["dataset"])),
-        VerifyOptions(data=request["data"], replay=request["replay"]),
+        repository.resolve(request.dataset),
+        VerifyOptions(data=request.data, replay=request.replay),
         run=run,
         repository=repository,
         engine=engine,

@@ -76,7 +76,7 @@ def test_the_overview_tells_of_every_part_and_of_waiting_work(browsers: Browsers
     ):
         assert words in text
     for job in people.node.ports.jobs.page(limit=9):
-        people.node.cancel_job(job.id)
+        people.node.jobs.cancel(job.id)
 
 
 def test_the_overview_lists_flows_that_fail(browsers: Browsers, root: httpx.Client) -> None:
@@ -84,7 +84,7 @@ def test_the_overview_lists_flows_that_fail(browsers: Browsers, root: httpx.Clie
     before = text_of(root.get("/-/admin"))
     assert "Disk has room" in before or "Disk nearly full" in before
     assert "Needs attention" not in before
-    entry = node.resolve(DatasetAlias(Name("ann"), Name("cities")))
+    entry = node.datasets.resolve(DatasetAlias(Name("ann"), Name("cities")))
     now = node.ports.clock.now()
     flow = Flow(
         id="f",

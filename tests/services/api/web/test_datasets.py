@@ -225,7 +225,7 @@ def test_an_answer_can_be_asked_again_as_of_its_blocks(world: World, ann: httpx.
         link = re.search(r"pins=([^\"]+)", answer.text)
         assert link is not None
         pins = unquote(link[1])
-        assert pins == f"ann/growing@{world.people.node.head(entry).hash}"
+        assert pins == f"ann/growing@{world.people.node.datasets.head(entry).hash}"
         push(2)
     assert "2 rows" in text_of(ann.post("/-/sql", data=query))
     again = ann.get("/-/sql", params={**query, "pins": pins})

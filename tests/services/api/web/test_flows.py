@@ -43,13 +43,13 @@ def ann(site: Browsers) -> Iterator[httpx.Client]:
 
 def push(site: Browsers) -> None:
     entry = named(site, "readings")
-    job = site.people.node.accept_push(PushData(dataset=entry.id, body=iter([ROW])), by=site.people.subject("ann"))
+    job = site.people.node.requests.push(PushData(dataset=entry.id, body=iter([ROW])), by=site.people.subject("ann"))
     assert isinstance(job, Job)
     site.people.memory.work()
 
 
 def named(site: Browsers, name: str) -> CatalogEntry:
-    return site.people.node.resolve(DatasetAlias(Name("ann"), Name(name)))
+    return site.people.node.datasets.resolve(DatasetAlias(Name("ann"), Name(name)))
 
 
 def test_a_derivative_dataset_has_its_flow_and_its_runs(site: Browsers, ann: httpx.Client) -> None:

@@ -66,7 +66,7 @@ def test_update_now_leads_to_the_job_and_its_blocks(ann: httpx.Client) -> None:
 def test_verify_says_that_all_is_well_or_names_what_is_not(site: Browsers, ann: httpx.Client) -> None:
     assert "All is well" in text_of(job_done(ann, ann.post("/ann/readings/-/verify", data={})))
     spoilt = site.people.add("ann", "spoilt")
-    job = site.people.node.accept_push(PushData(dataset=spoilt.id, body=iter([ROW])), by=site.people.subject("ann"))
+    job = site.people.node.requests.push(PushData(dataset=spoilt.id, body=iter([ROW])), by=site.people.subject("ann"))
     assert isinstance(job, Job)
     site.people.memory.finish(job)
     (data,) = (name for name in site.people.memory.objects.keys("") if spoilt.id.multibase in name and "/data/" in name)
@@ -79,9 +79,9 @@ def test_verify_says_that_all_is_well_or_names_what_is_not(site: Browsers, ann: 
 def test_a_job_that_failed_says_why_and_where(site: Browsers, ann: httpx.Client) -> None:
     node, entry = site.people.node, site.people.add("ann", "wrong")
     wrong = b'{"event_time":"2026-01-01T00:00:00Z","city":"A","value":"many"}\n'
-    job = node.accept_push(PushData(dataset=entry.id, body=iter([wrong])), by=site.people.subject("ann"))
+    job = node.requests.push(PushData(dataset=entry.id, body=iter([wrong])), by=site.people.subject("ann"))
     assert isinstance(job, Job)
-    wait_until(lambda: node.job(job.id).status.final, what="the push")
+    wait_until(lambda: node.jobs.get(job.id).status.final, what="the push")
     page = ann.get(f"/-/jobs/{job.id}")
     assert "failed" in text_of(page)
     assert "Line 1" in alert_of(page)
@@ -115,10 +115,10 @@ def test_a_job_that_waits_says_for_what_and_can_be_cancelled(unattended: Browser
     people = unattended.people
     with unattended.open("ann") as ann:
         first = ann.post("/ann/readings/-/verify", data={}).headers["location"]
-        entry = people.node.resolve(
+        entry = people.node.datasets.resolve(
             people.memory.node.browsing.jobs_seen(None, limit=1, by=people.subject("ann"))[0].dataset_id
         )
-        second = people.node.enqueue_verify(entry, VerifyOptions(data=False), by=people.subject("ann"))
+        second = people.node.requests.verify(entry, VerifyOptions(data=False), by=people.subject("ann"))
         page = ann.get(first)
         assert "It waits for a worker to be free." in text_of(page)
         assert 'http-equiv="refresh"' in page.text

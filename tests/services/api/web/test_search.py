@@ -217,9 +217,9 @@ def test_a_feed_tells_changes_newest_first_and_keeps_texts_texts(world: Browsers
 def test_a_feed_shows_a_dataset_again_when_it_changes(world: Browsers) -> None:
     with world.open("pia") as pia:
         before = feed(pia, q="many").findall(f"{ATOM}entry/{ATOM}id")
-        entry = world.people.node.resolve(DatasetAlias(Name("pia"), Name("many-05")))
+        entry = world.people.node.datasets.resolve(DatasetAlias(Name("pia"), Name("many-05")))
         line = b'{"event_time":"2026-01-01T00:00:00Z","city":"Ulm"}\n'
-        job = world.people.node.accept_push(PushData(dataset=entry.id, body=iter([line])))
+        job = world.people.node.requests.push(PushData(dataset=entry.id, body=iter([line])))
         assert isinstance(job, Job)
         world.people.memory.finish(job)
         after = feed(pia, q="many")

@@ -40,17 +40,17 @@ def rita(site: Browsers) -> Iterator[httpx.Client]:
 def push(site: Browsers) -> None:
     """A commit, and an attempt to deliver it."""
     node = site.people.node
-    entry = node.resolve(DatasetAlias(Name("ann"), Name("readings")))
-    job = node.accept_push(PushData(dataset=entry.id, body=iter([ROW])), by=site.people.subject("ann"))
+    entry = node.datasets.resolve(DatasetAlias(Name("ann"), Name("readings")))
+    job = node.requests.push(PushData(dataset=entry.id, body=iter([ROW])), by=site.people.subject("ann"))
     assert isinstance(job, Job)
     site.people.memory.finish(job)
-    node.relay_outbox()
+    node.background.relay_outbox()
     deliver(site)
 
 
 def deliver(site: Browsers) -> None:
-    for delivery in site.people.node.due_deliveries("test", limit=10):
-        site.people.node.deliver(delivery)
+    for delivery in site.people.node.background.due_deliveries("test", limit=10):
+        site.people.node.background.deliver(delivery)
 
 
 def one_of(page: httpx.Response) -> str:

@@ -36,8 +36,8 @@ def ann(browsers: Browsers) -> Iterator[httpx.Client]:
 
 def test_a_block_is_verified_on_its_page(browsers: Browsers, ann: httpx.Client) -> None:
     node = browsers.people.node
-    (entry,) = node.datasets(by=browsers.people.subject("ann"), after=None, limit=1)
-    link = next(node.log(entry, limit=1))
+    (entry,) = node.datasets.page(by=browsers.people.subject("ann"), after=None, limit=1)
+    link = next(node.datasets.log(entry, limit=1))
     path = f"/ann/cities/-/blocks/{link.hash}"
     assert "Verify this block" in text_of(ann.get(path))
     fits = ann.post(f"{path}/verify", data={})
@@ -52,7 +52,9 @@ def test_a_block_is_verified_on_its_page(browsers: Browsers, ann: httpx.Client) 
     assert "wrong: the data slice is missing" in text_of(wrong)
     assert str(name) in wrong.text
     with browsers.open(None) as stranger:
-        assert "Verify this block" not in text_of(stranger.get(f"/ann/cities/-/blocks/{node.head(entry).hash}"))
+        assert "Verify this block" not in text_of(
+            stranger.get(f"/ann/cities/-/blocks/{node.datasets.head(entry).hash}")
+        )
         assert stranger.post(f"{path}/verify", data={}).status_code in {303, 401}
 
 

@@ -53,14 +53,14 @@ def site(tmp_path: Path) -> Iterator[Browsers]:
 
 def entry_of(site: Browsers, dataset: str) -> CatalogEntry:
     account, _, name = dataset.partition("/")
-    return site.people.node.resolve(DatasetAlias(Name(account), Name(name)))
+    return site.people.node.datasets.resolve(DatasetAlias(Name(account), Name(name)))
 
 
 def push(site: Browsers, spot: Spot) -> None:
     """A commit, and an attempt to deliver it."""
     node, owner = site.people.node, spot.dataset.partition("/")[0]
     by = site.people.subject("ada" if owner == "acme" else owner)
-    job = node.accept_push(PushData(dataset=entry_of(site, spot.dataset).id, body=iter([ROW])), by=by)
+    job = node.requests.push(PushData(dataset=entry_of(site, spot.dataset).id, body=iter([ROW])), by=by)
     assert isinstance(job, Job)
     site.people.memory.finish(job)
     deliver(site)
@@ -68,10 +68,10 @@ def push(site: Browsers, spot: Spot) -> None:
 
 def deliver(site: Browsers) -> None:
     node = site.people.node
-    node.relay_outbox()
+    node.background.relay_outbox()
     for _ in range(9):
-        for delivery in node.due_deliveries("test", limit=10):
-            node.deliver(delivery)
+        for delivery in node.background.due_deliveries("test", limit=10):
+            node.background.deliver(delivery)
 
 
 def linked(page: httpx.Response, below: str) -> str:
@@ -194,7 +194,7 @@ def test_a_page_names_no_dataset_that_the_visitor_may_not_read(site: Browsers) -
         delivery = linked(browser.get(log), log)
         assert "ann/readings" in browser.get(log).text
         assert "ann/readings" in unescape(browser.get(delivery).text)
-    head = str(site.people.node.head(entry_of(site, "ann/readings")).hash)
+    head = str(site.people.node.datasets.head(entry_of(site, "ann/readings")).hash)
     token = site.people.bearer("root", scopes=frozenset({Scope.ADMIN}))
     with site.open(None) as other:
         for path in (log, delivery):

@@ -17,7 +17,7 @@ from odfabric.model.people.account import Visibility
 from odfabric.model.source import ReadStepCsv
 from odfabric.testing.memory_node import MemoryNode
 from odfabric.usecases.ingestion.draft_source import DraftColumn, Merge, SourceDraft, draft_source
-from odfabric.wiring.uploads import UploadVerbs
+from odfabric.wiring.composed.uploads import UploadVerbs
 from odfabric_engine_spark.spark.calls.call import EngineCall
 from tests.services.engine.engine_process import EngineUnderTest
 from tests.services.engine.ingest.reading import ddl, refusal, values
@@ -122,10 +122,10 @@ def test_a_push_does_what_its_trial_says(memory: MemoryNode, merge: Merge) -> No
     entry, push = verbs.make(upload, draft_source(draft), visibility=Visibility.PRIVATE, by=by)
     assert result(memory.finish(push))["rows"] == 3
     assert (tried["rows"], tried["operations"]) == (3, {str(op): n for op, n in committed(memory, entry).items()})
-    head = memory.node.head(entry)
+    head = memory.node.datasets.head(entry)
     trial = memory.finish(
         verbs.try_push(entry, iter([second]), file_name="more.csv", source_name=None, media_type=None, by=by)
     )
-    assert memory.node.head(entry) == head
+    assert memory.node.datasets.head(entry) == head
     result(memory.finish(verbs.push_tried(entry, trial, by=by)))
     assert result(trial)["operations"] == {str(op): n for op, n in sorted(committed(memory, entry).items())}

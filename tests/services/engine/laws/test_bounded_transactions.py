@@ -94,7 +94,7 @@ def net(memory: MemoryNode, entry: CatalogEntry) -> Counter[str]:
     """Rows that are left, without their system columns."""
     asked = ReadTail(skip=0, limit=10_000, data_format="JsonAoS", schema_format=None)
     found: Counter[str] = Counter()
-    data: Any = memory.node.tail(entry, asked)["data"]
+    data: Any = memory.node.rows.tail(entry, asked)["data"]
     for row in data:
         plain = {name: value for name, value in row.items() if name not in ("offset", "op", "system_time")}
         found[json.dumps(plain, sort_keys=True)] += 1 if row["op"] in (0, 3) else -1
@@ -102,7 +102,7 @@ def net(memory: MemoryNode, entry: CatalogEntry) -> Counter[str]:
 
 
 def transactions(memory: MemoryNode, entry: CatalogEntry) -> int:
-    links = memory.node.log(entry, limit=1000)
+    links = memory.node.datasets.log(entry, limit=1000)
     return sum(isinstance(link.block.event, ExecuteTransform) for link in links)
 
 

@@ -17,10 +17,10 @@ from odfabric.formats.manifests.manifest_yaml import parse_snapshots
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.instant import Instant
 from odfabric.model.jobs.job import Job, JobStatus
+from odfabric.model.jobs.requests import PullRequest
 from odfabric.model.metadata import AddData, ExecuteTransform
 from odfabric.settings import Settings
 from odfabric.usecases.ingestion.push_data import PushData
-from odfabric.usecases.transfer.pull_dataset import PullRequest
 from odfabric.usecases.verification.verify_dataset import VerifyOptions
 from odfabric.wiring import Node, open_node, prepare_workspace
 from tests.services.engine.engine_process import EngineUnderTest
@@ -43,25 +43,25 @@ class Story:
     datasets: dict[str, CatalogEntry]
 
     def finished(self, job: Job) -> None:
-        ended = self.node.work_until_ended(job, worker="test", listener=lambda _: None)
+        ended = self.node.jobs.work_until_ended(job, worker="test", listener=lambda _: None)
         assert ended.status is JobStatus.SUCCEEDED, ended.error
 
     def push(self, csv: str, at: Instant) -> None:
         self.clock.set(at)
         push = PushData(dataset=self.datasets["cities"].id, body=iter([csv.encode()]))
-        job = self.node.accept_push(push)
+        job = self.node.requests.push(push)
         assert isinstance(job, Job)
         self.finished(job)
 
     def pull(self, *names: str, at: Instant) -> None:
         self.clock.set(at)
         for entry in (self.datasets[name] for name in names):
-            self.finished(self.node.enqueue_pull(PullRequest(dataset=entry.id, alias=entry.alias)))
+            self.finished(self.node.requests.pull(PullRequest(dataset=entry.id, alias=entry.alias)))
 
     def slices(self, name: str) -> list[tuple[str, list[tuple[Any, ...]]]]:
         """Logical hash and rows (without the system's columns but op) of each slice."""
         entry, found = self.datasets[name], []
-        for link in reversed(list(self.node.log(entry, limit=100))):
+        for link in reversed(list(self.node.datasets.log(entry, limit=100))):
             event = link.block.event
             if isinstance(event, AddData | ExecuteTransform) and event.new_data is not None:
                 path = self.node.settings.workspace / "a-slice"
@@ -82,7 +82,7 @@ def story(engine: EngineUnderTest, workspace: Path, closing: ExitStack, **settin
     node = closing.enter_context(open_node(chosen, engine=closing.enter_context(engine.client()), clock=clock))
     datasets = {}
     for snapshot in parse_snapshots(MANIFESTS, file="cities.yaml"):
-        entry, _ = node.create(snapshot, node.operator)
+        entry, _ = node.datasets.create(snapshot, node.operator)
         datasets[str(entry.alias).rpartition("/")[2]] = entry
     return Story(node, clock, datasets)
 
@@ -118,6 +118,6 @@ def test_they_run_unchanged_in_both_contracts(compat_engine: EngineUnderTest, tm
         for name in ("cities", *PULLED):
             assert theirs.slices(name) == own.slices(name)
         large = theirs.datasets["cities.large"]
-        job = theirs.node.enqueue_verify(large, VerifyOptions())
-        ended = theirs.node.work_until_ended(job, worker="test", listener=lambda _: None)
+        job = theirs.node.requests.verify(large, VerifyOptions())
+        ended = theirs.node.jobs.work_until_ended(job, worker="test", listener=lambda _: None)
         assert ended.result == '{"ok": true, "errors": []}'

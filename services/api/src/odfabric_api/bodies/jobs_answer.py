@@ -50,7 +50,7 @@ async def job_when_done(request: Request, job: Job, caller: Subject, *, until: f
     while not job.status.final and time.monotonic() < until and not request.app.state.closing.is_set():
         await sleep(min(pause_s, max(0.0, until - time.monotonic())))
         pause_s = min(pause_s * 1.2, LOOK_EVERY_S_MAX)
-        job = await to_thread.run_sync(partial(node.job, job.id, by=caller))
+        job = await to_thread.run_sync(partial(node.jobs.get, job.id, by=caller))
         if await request.is_disconnected():
             break
     return job

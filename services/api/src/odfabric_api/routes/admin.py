@@ -235,7 +235,7 @@ def get_explanation(
 ) -> Response:
     """By the same policy that decides requests."""
     node = node_of(request)
-    entry = node.resolve(parse_dataset_ref(dataset))
+    entry = node.datasets.resolve(parse_dataset_ref(dataset))
     return JsonAnswer(explain(entry, account, subject=caller, ports=node.people).to_value())
 
 

@@ -13,7 +13,7 @@ from odfabric.model.jobs.job import Job
 from odfabric.usecases.ingestion.commit_result import CommitResult
 from odfabric.usecases.ingestion.push_data import PushData
 from odfabric.usecases.reading.read_tail import ReadTail
-from odfabric.wiring.uploads import UploadVerbs
+from odfabric.wiring.composed.uploads import UploadVerbs
 from odfabric_api.auth import Caller, PushableDataset, ReadableDataset, Subject, node_of
 from odfabric_api.bodies.jobs_answer import accepted, answer_when_done
 from odfabric_api.bodies.json_answer import JsonAnswer
@@ -100,7 +100,7 @@ async def ingest(
         allow_shrink=flag_of(request, "odf-allow-shrink"),
     )
     with capacity.pushes.taking_one():
-        found = await capacity.run_push(lambda: node.accept_push(push, by=caller))
+        found = await capacity.run_push(lambda: node.requests.push(push, by=caller))
         if isinstance(found, CommitResult):
             return JsonAnswer(found.to_value())
         if wait_s == 0:
@@ -124,7 +124,7 @@ def tail(
 ) -> Response:
     """Rows in order of offset, the last `limit` after leaving out the last `skip`."""
     asked = ReadTail(skip=skip, limit=limit, data_format=data_format, schema_format=schema_format)
-    return JsonAnswer(node_of(request).tail(entry, asked))
+    return JsonAnswer(node_of(request).rows.tail(entry, asked))
 
 
 @router.get("/{account}/{dataset}/metadata", summary="Current metadata", responses=answers(Metadata, text="The parts"))
@@ -138,7 +138,7 @@ def metadata(
 ) -> Response:
     """Parts of the current metadata; what the chain does not have is left out."""
     parts = frozenset(part.strip().lower() for part in include.split(",") if part.strip())
-    return JsonAnswer({"output": node_of(request).metadata(entry, parts, schema_format)})
+    return JsonAnswer({"output": node_of(request).datasets.metadata(entry, parts, schema_format)})
 
 
 async def _tried(

@@ -18,7 +18,7 @@ from odfabric.model.multihash import Multihash
 from odfabric.model.people.account import Visibility
 from odfabric.usecases.datasets.set_info import info_events
 from odfabric.wiring import Node
-from odfabric.wiring.renaming import rename
+from odfabric.wiring.composed.renaming import rename
 from odfabric_api.auth import (
     Anybody,
     Caller,
@@ -94,7 +94,7 @@ async def create_dataset(
     def create() -> tuple[CatalogEntry, Multihash]:
         placed = one_snapshot(manifest_text(body), limits=limits)
         with placed.refusals_in_file():
-            return node.create(placed.snapshot, caller, visibility=visibility)
+            return node.datasets.create(placed.snapshot, caller, visibility=visibility)
 
     entry, head = await to_thread.run_sync(create)
     return JsonAnswer(
@@ -127,7 +127,7 @@ def list_datasets(
     node = node_of(request)
     check_page_limit(limit, node.settings.page_rows_max)
     start = node.seen_by(caller).local_alias(*_account_and_name(after)) if after is not None else None
-    page = node.datasets(asked.narrowing(node.ports.clock.now()), by=caller, after=start, limit=limit)
+    page = node.datasets.page(asked.narrowing(node.ports.clock.now()), by=caller, after=start, limit=limit)
     headers = {}
     if len(page) == limit:
         following = asked.address("/datasets", limit=limit, after=str(page[-1].alias))
@@ -156,7 +156,7 @@ def _found(request: Request, entry: CatalogEntry) -> Response:
 )
 def delete_dataset(request: Request, entry: DeletableById, caller: Caller) -> Response:
     """With `If-Match` only if the head is that block. An input of other datasets is kept: 409 with their names in `usedBy`."""
-    node_of(request).delete(entry, by=caller, if_match=if_match_of(request))
+    node_of(request).datasets.delete(entry, by=caller, if_match=if_match_of(request))
     return Response(status_code=204)
 
 
@@ -235,7 +235,7 @@ async def _changed(request: Request, entry: CatalogEntry, change: Callable[[Data
         placed = own_snapshot(manifest_text(body), entry, limits=node.manifest_limits)
         with placed.refusals_in_file():
             found = change(placed.snapshot)
-        return found.to_value(node.head(entry))
+        return found.to_value(node.datasets.head(entry))
 
     return JsonAnswer(await to_thread.run_sync(act))
 
@@ -254,7 +254,7 @@ def _account_and_name(text: str) -> tuple[str | None, str]:
 def _listed(node: Node, page: Sequence[CatalogEntry]) -> Iterator[dict[str, str]]:
     for entry in page:
         try:
-            head = node.head(entry)
+            head = node.datasets.head(entry)
         except NotFound:
             continue  # deleted since the page was read
         yield {

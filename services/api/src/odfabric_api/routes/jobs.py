@@ -10,7 +10,7 @@ from fastapi import APIRouter, Path, Request, Response
 from pydantic import Field
 
 from odfabric.errors import NotFound
-from odfabric.usecases.transfer.pull_dataset import PullRequest
+from odfabric.model.jobs.requests import PullRequest
 from odfabric.usecases.verification.verify_dataset import VerifyOptions
 from odfabric_api.auth import Caller, FollowableDataset, Member, PullableDataset, node_of
 from odfabric_api.bodies.jobs_answer import accepted, job_value
@@ -71,7 +71,7 @@ async def pull(request: Request, found: PullableDataset, caller: Caller) -> Resp
             allow_shrink=body.allow_shrink,
             fetch_again=body.fetch_again,
         )
-        return accepted(node.enqueue_pull(wish, by=caller))
+        return accepted(node.requests.pull(wish, by=caller))
 
     return await to_thread.run_sync(enqueue)
 
@@ -88,16 +88,16 @@ async def verify(request: Request, entry: FollowableDataset, caller: Caller) -> 
     node = node_of(request)
     body = await read_json(request, VerifyBody, bytes_max=node.settings.json_body_bytes_max)
     options = VerifyOptions(data=body.data, replay=body.replay)
-    return accepted(await to_thread.run_sync(partial(node.enqueue_verify, entry, options, by=caller)))
+    return accepted(await to_thread.run_sync(partial(node.requests.verify, entry, options, by=caller)))
 
 
 @router.get("/jobs/{job_id}", summary="A job", responses=answers(JobView, text="The job as it is now"))
 def get_job(request: Request, caller: Member, job_id: JobId) -> Response:
     """`{id, kind, status, progress, result, error}`."""
-    return JsonAnswer(job_value(node_of(request).job(job_id, by=caller)))
+    return JsonAnswer(job_value(node_of(request).jobs.get(job_id, by=caller)))
 
 
 @router.delete("/jobs/{job_id}", summary="Cancel a job", responses=answers(JobView, text="The job as it is now"))
 def cancel_job(request: Request, caller: Member, job_id: JobId) -> Response:
     """The job as it is now; one that has ended, has committed or is just committing stays as it is."""
-    return JsonAnswer(job_value(node_of(request).cancel_job(job_id, by=caller)))
+    return JsonAnswer(job_value(node_of(request).jobs.cancel(job_id, by=caller)))

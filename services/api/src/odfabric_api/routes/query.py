@@ -104,7 +104,7 @@ async def _answer(request: Request, caller: Subject, body: QueryBody) -> Respons
         async with while_client_waits(request) as listener:
             # The text of the answer is made in the thread, too: it may be large.
             return await capacity.run_query(
-                lambda: JsonAnswer(node_of(request).query_document(asked, form, listener, by=caller))
+                lambda: JsonAnswer(node_of(request).rows.query_document(asked, form, listener, by=caller))
             )
 
 

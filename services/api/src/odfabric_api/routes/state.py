@@ -58,4 +58,4 @@ async def state(
     capacity: Capacity = request.app.state.capacity
     # A replay is as much work as a query, so it has a place among those.
     with querying(request, caller):
-        return await capacity.run_query(lambda: JsonAnswer(node_of(request).state(entry, asked)))
+        return await capacity.run_query(lambda: JsonAnswer(node_of(request).rows.state(entry, asked)))

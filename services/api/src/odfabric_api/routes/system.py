@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 from starlette.responses import HTMLResponse, Response
 
-from odfabric.wiring.duties import SeenDuty
+from odfabric.wiring.upkeep.duties import SeenDuty
 from odfabric_api.asyncapi import document
 from odfabric_api.auth import Admin, node_of
 from odfabric_api.bodies.json_answer import JsonAnswer
@@ -51,7 +51,7 @@ async def health(request: Request) -> Response:
 )
 async def metrics(request: Request, caller: Admin) -> Response:
     """Jobs that wait, calls of stores, the process itself. A worker tells its own at `ODF_WORKER_METRICS_PORT`."""
-    text = await to_thread.run_sync(node_of(request).metrics)
+    text = await to_thread.run_sync(node_of(request).status.metrics)
     return Response(text, media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
 

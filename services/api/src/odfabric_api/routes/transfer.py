@@ -58,7 +58,7 @@ def get_ref(request: Request, entry: ReadableDataset, name: RefName) -> Response
     """Text of the head's hash."""
     if name != "head":
         raise NotFound("ref", name)
-    head = str(node_of(request).served_head(entry))
+    head = str(node_of(request).serving.head(entry))
     headers = {"etag": f'"{head}"', "cache-control": "no-cache"}
     if is_known(request, headers["etag"]):
         return Response(status_code=304, headers=headers)
@@ -103,7 +103,7 @@ def get_checkpoint(request: Request, entry: ReadableDataset, name: ObjectName) -
 
 def _object(request: Request, entry: CatalogEntry, folder: str, name: str) -> Response:
     object_hash = parse_multihash(name)
-    served = node_of(request).served_object(entry, folder, object_hash)
+    served = node_of(request).serving.object(entry, folder, object_hash)
     headers = {"etag": f'"{object_hash}"', **FOREVER}
     asked = range_of(request, headers["etag"], served.size) if request.method == "GET" else None
     begin, end = asked or (0, served.size)

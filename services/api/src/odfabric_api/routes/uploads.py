@@ -19,7 +19,7 @@ from odfabric.model.instant import NANOS_PER_SECOND
 from odfabric.usecases.ingestion.commit_result import CommitResult
 from odfabric.usecases.ingestion.push_data import PushData
 from odfabric.usecases.ingestion.resumable_uploads import ResumableUpload
-from odfabric.wiring.resumable import ResumableVerbs
+from odfabric.wiring.composed.resumable import ResumableVerbs
 from odfabric_api.auth import Caller, PushableDataset, node_of
 from odfabric_api.bodies.jobs_answer import accepted, answer_when_done
 from odfabric_api.bodies.json_answer import JsonAnswer

@@ -59,7 +59,7 @@ def ask(
     started = clock.now()
     form = QueryForm(data_format="JsonAoA", include=("Input", "Schema"), schema_format="OdfJson")
     asked = QueryData(sql=query, datasets=pins, skip=skip, limit=limit)
-    document: dict[str, Any] = node_of(request).query_document(asked, form, listener, by=caller)
+    document: dict[str, Any] = node_of(request).rows.query_document(asked, form, listener, by=caller)
     output = document["output"]
     return {
         "pins": " ".join(f"{each['alias']}@{each['blockHash']}" for each in document["input"]["datasets"]),

@@ -41,7 +41,7 @@ def export_answer(
             f"no file of kind {kind!r} is made", place=Place(field="export"), hint=f"one of {', '.join(EXPORTS)}"
         )
     with (
-        node_of(request).query(asked, listener, by=caller) as answer,
+        node_of(request).rows.query(asked, listener, by=caller) as answer,
         pa.memory_map(str(answer.path)) as source,
         pa.ipc.open_stream(source) as stream,
     ):

@@ -9,6 +9,7 @@ from typing import Any
 from fastapi import Request
 
 from odfabric.errors import NotFound
+from odfabric.formats.jobs.pull_request import read_pull_request
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.identity import DatasetId
 from odfabric.model.jobs.job import Job, JobKind, JobStatus
@@ -27,7 +28,7 @@ def job_view(job: Job) -> dict[str, Any]:
         "dataset_id": job.dataset_id,
         "progress": json.loads(job.progress) if job.progress else {},
         "result": json.loads(job.result) if job.result else None,
-        "request": json.loads(job.request),
+        "pull": read_pull_request(job) if job.kind is JobKind.PULL else None,
         "problems": places_in(error) if error else [],
         "attempts": job.attempts,
         "created_at": job.created_at,
@@ -41,7 +42,7 @@ WAIT_S_MAX = 2.0
 
 def own_job(request: Request, caller: Subject, job_id: str, *kinds: JobKind) -> Job:
     """A job of these kinds that the caller asked for. Raises NotFound, also for an admin who may see it."""
-    found = node_of(request).job(job_id, by=caller)
+    found = node_of(request).jobs.get(job_id, by=caller)
     is_own = caller.account is not None and found.account == str(caller.account.id)
     if not is_own or found.kind not in kinds:
         raise NotFound("job", job_id)

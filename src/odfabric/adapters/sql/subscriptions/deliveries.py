@@ -227,7 +227,7 @@ class SqlDeliveries:
         self, worker: str, *, now: Instant, lease_ms: int, limit: int, avoided: Avoided = NOTHING_AVOIDED
     ) -> Sequence[Delivery]:
         """See the port."""
-        due = _due(now, Instant(now.epoch_ns + lease_ms * NANOS_PER_MILLI), avoided)
+        due = due_deliveries(now, Instant(now.epoch_ns + lease_ms * NANOS_PER_MILLI), avoided)
         with self._database.read() as connection:
             if connection.execute(due.limit(1)).one_or_none() is None:
                 return []
@@ -431,7 +431,7 @@ def _first() -> Select[tuple[str]]:
 _FIRST = _first()
 
 
-def _due(now: Instant, lease_end: Instant, avoided: Avoided = NOTHING_AVOIDED) -> Select[tuple[str]]:
+def due_deliveries(now: Instant, lease_end: Instant, avoided: Avoided = NOTHING_AVOIDED) -> Select[tuple[str]]:
     """Ids of deliveries that are the lowest pending of their subscription, due and free. What was written after `lease_end` is of a clock
     that was ahead: its times mean nothing."""
     free = deliveries.c.leased_until.is_(None) | (deliveries.c.leased_until <= now)

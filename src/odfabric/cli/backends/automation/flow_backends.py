@@ -74,7 +74,7 @@ class WorkspaceFlows:
         """How far a job is."""
         import json
 
-        found: Mapping[str, object] = json.loads(self._node.job(job_id).progress or "{}")
+        found: Mapping[str, object] = json.loads(self._node.jobs.get(job_id).progress or "{}")
         return found
 
     def _one(self, ref: str, kind: str) -> dict[str, Any]:
@@ -87,7 +87,7 @@ class WorkspaceFlows:
     def _resolve(self, ref: str) -> CatalogEntry:
         from odfabric.formats.identifiers.references import parse_dataset_ref
 
-        return self._node.resolve(parse_dataset_ref(ref))
+        return self._node.datasets.resolve(parse_dataset_ref(ref))
 
 
 class NodeFlows:

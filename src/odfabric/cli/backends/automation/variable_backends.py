@@ -39,7 +39,7 @@ class WorkspaceVariables:
     def _resolve(self, ref: str) -> CatalogEntry:
         from odfabric.formats.identifiers.references import parse_dataset_ref
 
-        return self._node.resolve(parse_dataset_ref(ref))
+        return self._node.datasets.resolve(parse_dataset_ref(ref))
 
 
 class NodeVariables:

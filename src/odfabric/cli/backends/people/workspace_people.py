@@ -245,7 +245,7 @@ class WorkspacePeople:
         return str(self._node.account)
 
     def _resolve(self, ref: str) -> CatalogEntry:
-        return self._node.resolve(parse_dataset_ref(ref))
+        return self._node.datasets.resolve(parse_dataset_ref(ref))
 
     def _token(self, token: AccessToken) -> Value:
         owner = self._ports.accounts.by_id(token.account)

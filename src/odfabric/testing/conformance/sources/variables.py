@@ -1,4 +1,4 @@
-"""What Variables promises, as tests. A subclass gives `variables`, `add_dataset` and `drop_dataset`."""
+"""What Variables promises, as tests. A subclass gives `variables` and `add_dataset`."""
 
 from __future__ import annotations
 

@@ -93,4 +93,4 @@ def _owner(request: Request, account: str) -> Account | None:
 def _shows_anything(request: Request, caller: Subject, owner: Account) -> bool:
     node = node_of(request)
     narrowed = AskedSearch(account=str(owner.name)).narrowing(node.ports.clock.now())
-    return bool(node.datasets(narrowed, by=caller, after=None, limit=1))
+    return bool(node.datasets.page(narrowed, by=caller, after=None, limit=1))

@@ -14,8 +14,8 @@ from odfabric.formats.identifiers.references import parse_dataset_ref
 from odfabric.model.engine import EngineInfo
 from odfabric.usecases.maintenance.survey_litter import LOOK_S_MAX, Surveyed, survey_litter
 from odfabric.usecases.people.explain import Explained, explain
-from odfabric.wiring.overview import COUNTED_MAX, overview, places
-from odfabric.wiring.settings_in_force import settings_in_force
+from odfabric.wiring.monitoring.overview import COUNTED_MAX, overview, places
+from odfabric.wiring.operations.settings_in_force import settings_in_force
 from odfabric_api.auth import Admin, node_of
 from odfabric_api.capacity import Capacity
 from odfabric_api.health import engine_report, health_report
@@ -60,7 +60,7 @@ async def get_storage(
     node = node_of(request)
 
     def survey() -> Surveyed | None:
-        return survey_litter(node.collect(dry_run=True), clock=node.ports.clock) if look else None
+        return survey_litter(node.objects.collect(dry_run=True), clock=node.ports.clock) if look else None
 
     found = await capacity.run_query(survey)
     values = {"found": found, "look_s_max": LOOK_S_MAX, "tab": "storage"}
@@ -96,7 +96,7 @@ def get_rights(
         if not dataset:
             return shown(None)
         node = node_of(request)
-        entry = node.resolve(parse_dataset_ref(dataset.strip()))
+        entry = node.datasets.resolve(parse_dataset_ref(dataset.strip()))
         return shown(explain(entry, account.strip() or None, subject=caller, ports=node.people))
 
     return answered(request, ask, lambda error, status: shown(None, error, status))

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
 from odfabric.model.commit import CatalogEntry
-from odfabric.usecases.transfer.pull_dataset import PullRequest
+from odfabric.model.jobs.requests import PullRequest
 from odfabric.usecases.verification.verify_dataset import VerifyOptions
 from odfabric_api.auth import Caller, FollowableDataset, Member, Subject, WritableDataset, node_of
 from odfabric_api.bodies.forms import read_form
@@ -48,7 +48,7 @@ def get_job(
     live: Annotated[Literal["yes", "no"], Query(description="Whether the page loads itself again")] = "yes",
 ) -> Response:
     """One job; the page loads itself again until it has ended, or the reader wants it to stop."""
-    job = node_of(request).job(job_id, by=caller)
+    job = node_of(request).jobs.get(job_id, by=caller)
     entry = next(iter(datasets_of(request, caller, [job]).values()), None)
     values = {
         "job": job_view(job),
@@ -64,7 +64,7 @@ def get_job(
 async def post_cancel(request: Request, caller: Member, job_id: JobId) -> Response:
     """Cancel it. A job that has ended or committed stays as it is, and the page says so."""
     await read_form(request, frozenset())
-    found = await to_thread.run_sync(partial(node_of(request).cancel_job, job_id, by=caller))
+    found = await to_thread.run_sync(partial(node_of(request).jobs.cancel, job_id, by=caller))
     return see_other(f"/-/jobs/{found.id}")
 
 
@@ -78,7 +78,7 @@ async def post_pull(request: Request, entry: WritableDataset, caller: Caller) ->
         recursive="recursive" in form,
         fetch_uncacheable="fetch_uncacheable" in form,
     )
-    job = await to_thread.run_sync(partial(node_of(request).enqueue_pull, wish, by=caller))
+    job = await to_thread.run_sync(partial(node_of(request).requests.pull, wish, by=caller))
     return see_other(f"/-/jobs/{job.id}")
 
 
@@ -86,7 +86,7 @@ async def post_pull(request: Request, entry: WritableDataset, caller: Caller) ->
 async def post_verify(request: Request, entry: FollowableDataset, caller: Caller) -> Response:
     """Queue a verification of everything: chain, objects, and every transaction by re-execution."""
     await read_form(request, frozenset())
-    job = await to_thread.run_sync(partial(node_of(request).enqueue_verify, entry, VerifyOptions(), by=caller))
+    job = await to_thread.run_sync(partial(node_of(request).requests.verify, entry, VerifyOptions(), by=caller))
     return see_other(f"/-/jobs/{job.id}")
 
 

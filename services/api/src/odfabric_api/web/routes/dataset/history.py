@@ -14,7 +14,7 @@ from odfabric.formats.manifests.yaml_writer import dump_yaml
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.multihash import Multihash
 from odfabric.usecases.verification.verify_block import Checked
-from odfabric.wiring.verifying import VerifyVerbs
+from odfabric.wiring.composed.verifying import VerifyVerbs
 from odfabric_api.auth import Caller, FollowableDataset, ReadableDataset, Subject, node_of, querying
 from odfabric_api.bodies.forms import read_form
 from odfabric_api.capacity import Capacity

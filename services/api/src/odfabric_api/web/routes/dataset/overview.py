@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from odfabric.usecases.verification.verify_block import JOBS_LOOKED_AT
-from odfabric.wiring.verifying import VerifyVerbs
+from odfabric.wiring.composed.verifying import VerifyVerbs
 from odfabric_api.auth import Caller, ReadableDataset, node_of
 from odfabric_api.page_route import PageRoute
 from odfabric_api.sessions import public_origin

@@ -12,10 +12,12 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from odfabric.errors import InvalidRequest, NotFound, OdfError, Place
+from odfabric.formats.jobs.try_request import read_try_request
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.jobs.job import Job, JobKind, JobStatus
+from odfabric.model.jobs.requests import PushToTry
 from odfabric.usecases.ingestion.push_data import PushData
-from odfabric.wiring.uploads import UploadVerbs
+from odfabric.wiring.composed.uploads import UploadVerbs
 from odfabric_api.auth import Caller, PushableDataset, Subject, node_of
 from odfabric_api.bodies.forms import FORM_BYTES_MAX, read_form
 from odfabric_api.bodies.jobs_answer import job_when_done
@@ -59,7 +61,7 @@ def get_push(
 ) -> Response:
     """The forms, and the same as a command. Raises NotFound for a job that the visitor may not see."""
     trial = _own_trial(request, entry, caller, tried) if tried else None
-    pushed = node_of(request).job(job, by=caller) if job else None
+    pushed = node_of(request).jobs.get(job, by=caller) if job else None
     is_shown = pushed is not None and pushed.dataset_id == entry.id and pushed.status is JobStatus.SUCCEEDED
     result = json.loads(pushed.result or "{}") if is_shown and pushed else None
     return _screen(request, entry, caller, {}, result=result, trial=trial)
@@ -79,7 +81,7 @@ async def post_push(request: Request, entry: PushableDataset, caller: Caller) ->
     with capacity.pushes.taking_one():
         try:
             push = _pushed(entry, form)
-            found = await capacity.run_push(lambda: node.accept_push(push, by=caller))
+            found = await capacity.run_push(lambda: node.requests.push(push, by=caller))
         except OdfError as refused:
             return await to_thread.run_sync(partial(shown_again, request, refused, again))
         assert isinstance(found, Job)  # a push without a key is a new one
@@ -142,7 +144,8 @@ async def post_tried(request: Request, entry: PushableDataset, caller: Caller) -
 def _own_trial(request: Request, entry: CatalogEntry, caller: Subject, job_id: str) -> Job:
     """A trial of a push to this dataset that the visitor asked for. Raises NotFound."""
     found = own_job(request, caller, job_id, JobKind.TRY)
-    if json.loads(found.request).get("dataset") != str(entry.id):
+    target = read_try_request(found).target
+    if not isinstance(target, PushToTry) or target.dataset != entry.id:
         raise NotFound("job", job_id)
     return found
 
@@ -179,6 +182,7 @@ def _screen(
         "file_types": _FILE_TYPES,
         "result": result,
         "trial": job_view(trial) if trial is not None else None,
+        "trial_file": read_try_request(trial).file_name if trial is not None else None,
         "problems": problems or [],
         "origin": public_origin(request),
         "tab": "push",

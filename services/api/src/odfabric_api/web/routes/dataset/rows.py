@@ -189,7 +189,7 @@ def _changelog(request: Request, entry: CatalogEntry, about: DatasetDescription,
     names = [each.name for each in about.columns]
     shown = frozenset(names[first : first + COLUMNS_SHOWN])
     asked = ReadTail(skip=skip, limit=PAGE_ROWS, data_format="JsonAoA", schema_format=None, columns=shown)
-    rows = node_of(request).tail(entry, asked)["data"]
+    rows = node_of(request).rows.tail(entry, asked)["data"]
     assert isinstance(rows, list)
     return {**_columns(about, names, first), "rows": rows[::-1], "total": about.rows}
 
@@ -223,7 +223,7 @@ def _state(
 ) -> _Found:
     as_of = parse_multihash(block) if block else None
     asked = ReadState(as_of_block=as_of, skip=skip, limit=PAGE_ROWS, data_format="JsonAoA", schema_format="OdfJson")
-    answer: _Found = node_of(request).state(entry, asked)
+    answer: _Found = node_of(request).rows.state(entry, asked)
     return {
         **_columns(about, [field["name"] for field in answer["schema"]["fields"]], first),
         "rows": _cut(answer["data"], first),

@@ -11,7 +11,7 @@ from odfabric.model.metadata import DatasetKind
 from odfabric.usecases.datasets.describe_dataset import DatasetDescription
 from odfabric.usecases.ingestion.set_source import ChangedSources
 from odfabric.usecases.transform.set_transform import ChangedTransform
-from odfabric.wiring.renaming import rename
+from odfabric.wiring.composed.renaming import rename
 from odfabric_api.auth import Caller, DeletableDataset, Subject, WritableDataset, node_of
 from odfabric_api.bodies.forms import FORM_BYTES_MAX, read_form
 from odfabric_api.manifests import named, own_snapshot
@@ -90,7 +90,7 @@ async def post_delete(request: Request, entry: DeletableDataset, caller: Caller)
 
     def act() -> Response:
         check_typed(form, str(entry.alias))
-        node_of(request).delete(entry, by=caller)
+        node_of(request).datasets.delete(entry, by=caller)
         return see_other(f"/{entry.alias.account}", notice="deleted")
 
     return await submitted(

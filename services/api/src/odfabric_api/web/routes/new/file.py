@@ -13,12 +13,15 @@ from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
 from odfabric.errors import InvalidRequest, OdfError, Place
+from odfabric.formats.jobs.judge_request import read_judge_request
+from odfabric.formats.jobs.try_request import read_try_request
 from odfabric.formats.manifests.manifest_yaml import dump_yaml, snapshot_to_manifest
 from odfabric.model.jobs.job import Job, JobKind, JobStatus
+from odfabric.model.jobs.requests import ReceivedFile
 from odfabric.model.manifest import DatasetSnapshot
 from odfabric.usecases.ingestion.draft_source import draft_source
-from odfabric.usecases.ingestion.uploads import Upload, shape_of
-from odfabric.wiring.uploads import UploadVerbs
+from odfabric.usecases.ingestion.uploads import Upload
+from odfabric.wiring.composed.uploads import UploadVerbs
 from odfabric_api.auth import Member, Subject, node_of
 from odfabric_api.bodies.forms import read_form
 from odfabric_api.bodies.jobs_answer import job_when_done
@@ -99,7 +102,7 @@ def get_file(
     if job.status is not JobStatus.SUCCEEDED:
         return _unjudged_screen(request, job)
     trial = own_job(request, caller, tried, *_KINDS) if tried else None
-    form = json.loads(trial.request)["shown"] if trial is not None and trial.kind is JobKind.TRY else {}
+    form = _shown(trial) if trial is not None and trial.kind is JobKind.TRY else {}
     return _screen(request, caller, job, form, trial=trial)
 
 
@@ -156,6 +159,11 @@ async def _wait(request: Request, caller: Subject, job: Job) -> None:
     await job_when_done(request, job, caller, until=time.monotonic() + WAIT_S_MAX)
 
 
+def _shown(trial: Job) -> dict[str, str]:
+    """The form that a trial was asked for with."""
+    return {name: str(value) for name, value in read_try_request(trial).shown.items()}
+
+
 def _path(job_id: str) -> str:
     return f"/-/new/file/{job_id}"
 
@@ -184,13 +192,12 @@ def _first_screen(
 
 def _unjudged_screen(request: Request, job: Job, *, error: OdfError | None = None, status: int = 200) -> Response:
     """A file that is being judged, or could not be: the reader may correct how it is written."""
-    asked = json.loads(job.request)
-    given = shape_of(asked["shape"]) if "shape" in asked else None
+    asked = read_judge_request(job)
     values = {
         "job": job_view(job),
-        "file_name": asked["fileName"],
-        "is_there": "digest" in asked,
-        **shape_values(given),
+        "file_name": asked.file_name,
+        "is_there": isinstance(asked.file, ReceivedFile),
+        **shape_values(asked.shape),
         "problems": places_of(error) or (places_in(json.loads(job.error)) if job.error else []),
     }
     return page(request, "publish/judging_file.html", values, status=status)

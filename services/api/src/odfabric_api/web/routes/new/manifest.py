@@ -67,5 +67,5 @@ def _made(request: Request, caller: Subject, form: dict[str, str]) -> CatalogEnt
     placed = one_snapshot(form.get("manifest", ""), limits=node.manifest_limits)
     with placed.refusals_in_file():
         snapshot = named(placed.snapshot, under_owner(placed.snapshot.name, form))
-        entry, _ = node.create(snapshot, caller, visibility=visibility)
+        entry, _ = node.datasets.create(snapshot, caller, visibility=visibility)
     return entry

@@ -13,9 +13,9 @@ from odfabric.formats.slices.type_names import type_name
 from odfabric.model.data_schema import DataTypeOption
 from odfabric.model.engine import KeptBy, ValidateResult
 from odfabric.model.jobs.job import Job
+from odfabric.model.jobs.requests import PullRequest
 from odfabric.model.manifest import DatasetSnapshot
-from odfabric.usecases.transfer.pull_dataset import PullRequest
-from odfabric.wiring.drafts import DraftVerbs
+from odfabric.wiring.composed.drafts import DraftVerbs
 from odfabric_api.auth import Member, Subject, node_of, querying
 from odfabric_api.bodies.forms import read_form
 from odfabric_api.capacity import Capacity
@@ -61,8 +61,8 @@ async def post_new_sql(request: Request, caller: Member) -> Response:
 
 def _made(request: Request, caller: Subject, form: dict[str, str], snapshot: DatasetSnapshot) -> Job:
     node = node_of(request)
-    entry, _ = node.create(snapshot, caller, visibility=visibility_of(form))
-    return node.enqueue_pull(PullRequest(dataset=entry.id, alias=entry.alias), by=caller)
+    entry, _ = node.datasets.create(snapshot, caller, visibility=visibility_of(form))
+    return node.requests.pull(PullRequest(dataset=entry.id, alias=entry.alias), by=caller)
 
 
 def _judged(snapshot: DatasetSnapshot, result: ValidateResult) -> dict[str, Any]:

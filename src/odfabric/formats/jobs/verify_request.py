@@ -1,0 +1,34 @@
+"""The request of a verifying job as its row keeps it."""
+
+from __future__ import annotations
+
+import json
+
+from odfabric.formats.identifiers.did import parse_dataset_id
+from odfabric.formats.identifiers.multihash import parse_multihash
+from odfabric.formats.jobs.envelope import envelope_members
+from odfabric.formats.jobs.request_members import RequestMembers
+from odfabric.model.jobs.job import Job
+from odfabric.model.jobs.requests import Envelope, VerifyRequest
+
+
+def write_verify_request(request: VerifyRequest, envelope: Envelope) -> str:
+    """The text of a request."""
+    head = {"head": str(request.head)} if request.head is not None else {}
+    return json.dumps({**verify_members(request), **envelope_members(envelope), **head}, sort_keys=True)
+
+
+def verify_members(request: VerifyRequest) -> dict[str, object]:
+    """The wishes alone, without who has them and the head by then: two requests with the same wishes are one job."""
+    return {"dataset": str(request.dataset), "data": request.data, "replay": request.replay}
+
+
+def read_verify_request(job: Job) -> VerifyRequest:
+    """The request of a verifying job. Raises Corrupt."""
+    members = RequestMembers.of(job)
+    return VerifyRequest(
+        dataset=members.parsed("dataset", parse_dataset_id),
+        data=members.flag("data"),
+        replay=members.flag("replay"),
+        head=members.parsed_or_none("head", parse_multihash),
+    )

@@ -1,0 +1,1 @@
+"""Verbs made of several groups of a node's verbs, for services."""

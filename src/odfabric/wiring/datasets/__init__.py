@@ -1,0 +1,1 @@
+"""Datasets and their rows, bound to a node's ports."""

@@ -1,0 +1,1 @@
+"""Engines of a node: started when needed, in containers, or elsewhere."""

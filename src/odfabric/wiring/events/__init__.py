@@ -1,0 +1,1 @@
+"""What is sent when heads move: subscriptions, deliveries, cursors."""

@@ -1,0 +1,1 @@
+"""Requests that become jobs, and what runs them."""

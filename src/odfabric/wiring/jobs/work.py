@@ -1,0 +1,205 @@
+"""What jobs do, bound to the ports of a node.
+
+Owns the table of kinds of jobs and the check that whoever asked for a job still has the right to it when it is done. Not here: leases and
+retries (`usecases.jobs.run_job`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from odfabric.domain.ingestion.intake_limits import IntakeLimits
+from odfabric.domain.people.access import Action, Subject
+from odfabric.formats.files.file_rows import RowLimits
+from odfabric.formats.jobs.try_request import read_try_request
+from odfabric.model.commit import CatalogEntry
+from odfabric.model.jobs.job import Job, JobKind
+from odfabric.model.jobs.requests import PullRequest, PushToTry
+from odfabric.settings import Settings
+from odfabric.usecases.chain.commit import Commits
+from odfabric.usecases.chain.repository import Repository
+from odfabric.usecases.datasets.dataset_variables import VariableVerbs
+from odfabric.usecases.ingestion.commit_result import CommitResult
+from odfabric.usecases.ingestion.ingest import IngestPorts
+from odfabric.usecases.ingestion.judge_file import FilePorts, run_judge
+from odfabric.usecases.ingestion.quarantine import Quarantine
+from odfabric.usecases.ingestion.run_push import PushGroupLimits, PushPorts, run_push
+from odfabric.usecases.ingestion.try_push import TryPorts, run_try
+from odfabric.usecases.jobs.job_actor import asker_of
+from odfabric.usecases.jobs.job_run import JobRun, LeasedRun
+from odfabric.usecases.polling.poll_source import Polled, PollPorts, PollWishes, poll_source
+from odfabric.usecases.rights.access import Access
+from odfabric.usecases.rights.account_quotas import AccountQuotas
+from odfabric.usecases.transfer.pull_dataset import PullRights, PullVerbs, RemoteCopy, run_pull
+from odfabric.usecases.transfer.pull_remote import pull_remote
+from odfabric.usecases.transform.run_transform import TransformPorts, run_transform
+from odfabric.usecases.verification.verify_dataset import run_verify
+from odfabric.wiring.engine.engines import transaction_limits
+from odfabric.wiring.jobs.indexes import IndexVerbs
+from odfabric.wiring.node_ports import NodePorts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobWork:
+    """`stored` is the repository without copies nearby, which verification must not trust."""
+
+    ports: NodePorts
+    settings: Settings
+    access: Access
+    quotas: AccountQuotas
+    repository: Repository
+    stored: Repository
+    commits: Commits
+    indexes: IndexVerbs
+    variables: VariableVerbs
+
+    @property
+    def verbs(self) -> Mapping[JobKind, Callable[[Job, LeasedRun], Mapping[str, object]]]:
+        """What to do, by kind."""
+        return {
+            JobKind.PUSH: self._run_push,
+            JobKind.PULL: self._run_pull,
+            JobKind.VERIFY: self._run_verify,
+            JobKind.INDEX: self.indexes.run,
+            JobKind.JUDGE: self._run_judge,
+            JobKind.TRY: self._run_try,
+        }
+
+    def _check(self, job: Job, action: Action) -> None:
+        """Raises NotFound, AccessDenied or CredentialRefused if whoever asked may not do this to the job's dataset any more."""
+        subject = self._asker(job)
+        if job.dataset_id is not None:
+            self.access.require(subject, action, self.repository.resolve(job.dataset_id))
+
+    def _asker(self, job: Job) -> Subject:
+        return asker_of(job, access=self.access, tokens=self.ports.tokens)
+
+    def _run_push(self, job: Job, run: LeasedRun) -> Mapping[str, object]:
+        settings = self.settings
+        ports = PushPorts(
+            ingest=self._ingest(),
+            commits=self.commits,
+            jobs=self.ports.jobs,
+            admits=lambda asked: self._check(asked, Action.PUSH),
+            intake=self._intake(),
+        )
+        group = PushGroupLimits(jobs_max=settings.push_group_jobs_max, bytes_max=settings.push_group_bytes_max)
+        return run_push(job, run, ports=ports, group=group).to_value()
+
+    def _run_pull(self, job: Job, run: LeasedRun) -> Mapping[str, object]:
+        verbs = PullVerbs(poll=self._poll, transform=self._transform, sync=self._sync)
+        rights = PullRights(subject=self._asker(job), access=self.access, quotas=self.quotas)
+        return run_pull(job, run, rights=rights, repository=self.repository, verbs=verbs)
+
+    def _run_verify(self, job: Job, run: LeasedRun) -> Mapping[str, object]:
+        ports = self.ports
+        self._check(job, Action.FOLLOW)
+        return run_verify(
+            job,
+            run,
+            repository=self.stored,
+            engine=ports.engine,
+            exchange=ports.exchange,
+            clock=ports.clock,
+            blocks_max=self.settings.chain_blocks_max,
+        )
+
+    def _files(self) -> FilePorts:
+        ports, settings = self.ports, self.settings
+        return FilePorts(
+            objects=ports.objects,
+            exchange=ports.exchange,
+            http=ports.sources.http,
+            limits=RowLimits(
+                columns_max=settings.judged_columns_max,
+                line_characters_max=settings.judged_line_characters_max,
+            ),
+        )
+
+    def _run_judge(self, job: Job, run: LeasedRun) -> Mapping[str, object]:
+        self._asker(job)
+        return run_judge(job, run, ports=self._files())
+
+    def _run_try(self, job: Job, run: LeasedRun) -> Mapping[str, object]:
+        subject, target = self._asker(job), read_try_request(job).target
+        if isinstance(target, PushToTry):
+            self.access.require(subject, Action.PUSH, self.repository.resolve(target.dataset))
+        ports = TryPorts(
+            files=self._files(),
+            ingest=self._ingest(),
+            clock=self.ports.clock,
+            column_name_bytes_max=self.settings.column_name_bytes_max,
+            intake=self._intake(),
+        )
+        return run_try(job, run, ports=ports)
+
+    def _poll(self, entry: CatalogEntry, run: JobRun, request: PullRequest) -> Polled:
+        given = self.ports
+        ports = PollPorts(
+            ingest=self._ingest(),
+            commits=self.commits,
+            sources=given.sources,
+            clock=given.clock,
+            lookup=self.variables.lookup,
+            intake=self._intake().confirming if request.allow_shrink else self._intake(),
+        )
+        wishes = PollWishes(
+            files_max=self.settings.poll_files_max,
+            messages_max=self.settings.mqtt_messages_max,
+            fetch_uncacheable=request.fetch_uncacheable,
+            fetch_again=request.fetch_again,
+            folder_of_user=request.folder_of_user,
+        )
+        return poll_source(entry, run=run, ports=ports, wishes=wishes)
+
+    def _ingest(self) -> IngestPorts:
+        given = self.ports
+        plain = IngestPorts(
+            repository=self.repository,
+            engine=given.engine,
+            exchange=given.exchange,
+            objects=given.objects,
+            index=self.indexes.used,
+        )
+        quarantine = Quarantine(ingest=plain, commits=self.commits, keys=given.keys, clock=given.clock)
+        return replace(plain, keep_rejected=quarantine.keep)
+
+    def _intake(self) -> IntakeLimits:
+        settings = self.settings
+        return IntakeLimits(
+            shrink_max=settings.snapshot_shrink_max,
+            snapshot_rows_min=settings.snapshot_shrink_rows_min,
+            rejected_rows_max=settings.rejected_rows_max,
+            column_name_bytes_max=settings.column_name_bytes_max,
+        )
+
+    def _transform(self, entry: CatalogEntry, run: JobRun) -> CommitResult | None:
+        ports = self.ports
+        settings = self.settings
+        transform_ports = TransformPorts(
+            repository=self.repository,
+            commits=self.commits,
+            engine=ports.engine,
+            exchange=ports.exchange,
+            objects=ports.objects,
+            blocks_max=settings.chain_blocks_max,
+            limits=transaction_limits(settings),
+        )
+        return run_transform(entry, run=run, ports=transform_ports)
+
+    def _sync(self, copy: RemoteCopy, run: JobRun) -> CommitResult | None:
+        ports = self.ports
+        return pull_remote(
+            copy.alias,
+            copy.url,
+            run=run,
+            repository=self.repository,
+            commits=self.commits,
+            remotes=ports.remotes,
+            exchange=ports.exchange,
+            objects=ports.objects,
+            clock=ports.clock,
+            blocks_max=self.settings.chain_blocks_max,
+            object_bytes_max=self.settings.object_bytes_max,
+        )

@@ -1,0 +1,35 @@
+"""What the groups of a node's verbs share: ports, settings, rights, and the repository with the one writer of its heads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from odfabric.domain.people.access import LOCAL_ACCOUNT, Subject
+from odfabric.settings import Settings
+from odfabric.usecases.chain.commit import Commits
+from odfabric.usecases.chain.repository import Repository
+from odfabric.usecases.rights.access import Access
+from odfabric.usecases.rights.account_quotas import AccountQuotas
+from odfabric.wiring.node_ports import NodePorts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeCore:
+    """Handed to every group of verbs. `repository` shows all datasets; people see it through `seen_by`."""
+
+    ports: NodePorts
+    settings: Settings
+    access: Access
+    quotas: AccountQuotas
+    repository: Repository
+    commits: Commits
+
+    @property
+    def operator(self) -> Subject:
+        """The person at this process, who works as the account `local`. Raises NotFound before `odf init`."""
+        return self.access.subject_later(str(LOCAL_ACCOUNT))
+
+    def seen_by(self, subject: Subject) -> Repository:
+        """The repository as a subject sees it."""
+        name = subject.account.name if subject.account else LOCAL_ACCOUNT
+        return self.repository.seen_through(self.access.seen_by(subject), name)

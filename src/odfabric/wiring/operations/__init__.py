@@ -1,0 +1,1 @@
+"""Commands of a node's operator: backups, diagnosis, listing."""

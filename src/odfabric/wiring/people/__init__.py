@@ -1,0 +1,1 @@
+"""Accounts, sign-in and the audit log, bound to a node's ports."""

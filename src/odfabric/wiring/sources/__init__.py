@@ -1,0 +1,1 @@
+"""What a node reads from outside: polled sources, URLs, datasets of other nodes."""

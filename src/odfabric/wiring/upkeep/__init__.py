@@ -1,0 +1,1 @@
+"""What workers and operators do to keep a node in order."""

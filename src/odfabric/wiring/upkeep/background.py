@@ -1,0 +1,88 @@
+"""What workers do without being asked, bound to a node's ports: consequences of commits, deliveries, leftovers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from odfabric.model.identity import DatasetId
+from odfabric.model.subscriptions.subscription import Delivery
+from odfabric.ports.subscriptions.signals import Topic
+from odfabric.usecases.events.relay_outbox import relay_outbox
+from odfabric.usecases.ingestion.staging import collect_staged
+from odfabric.usecases.rights.account_quotas import measure_usage
+from odfabric.wiring.events.subscriptions import SubscriptionVerbs
+from odfabric.wiring.monitoring.timings import Timings
+from odfabric.wiring.monitoring.tracing import traced_delivery
+from odfabric.wiring.node_core import NodeCore
+from odfabric.wiring.people.audit import AuditVerbs
+from odfabric.wiring.upkeep.objects import ObjectVerbs
+
+MEASURED_AT_ONCE_MAX = 100
+"""Datasets of older releases of which one round of housekeeping finds out how much they store."""
+
+
+@dataclass(slots=True, kw_only=True)
+class BackgroundVerbs:
+    """Rounds of a worker. `followers` read every commit; `follow_heads` is given where other nodes move heads too.
+
+    `sweepers` remove what dead processes left behind and return how many things that were; `embedded` knows them.
+    """
+
+    core: NodeCore
+    audit: AuditVerbs
+    webhooks: SubscriptionVerbs
+    objects: ObjectVerbs
+    timings: Timings
+    followers: Sequence[Callable[[DatasetId], object]]
+    follow_heads: Callable[[], None] | None
+    sweepers: Sequence[Callable[[], int]] = ()
+
+    def relay_outbox(self) -> int:
+        """Handle commits' consequences, those of other nodes too where these share the objects; how many messages."""
+        core = self.core
+        if self.follow_heads is not None:
+            self.follow_heads()
+        handled = relay_outbox(
+            outbox=core.ports.outbox,
+            commits=core.commits,
+            repository=core.repository,
+            filters=self.webhooks.filters,
+            clock=core.ports.clock,
+            followers=self.followers,
+        )
+        for topic in (Topic.DELIVERIES, Topic.HEADS) if handled else ():
+            core.ports.signals.send(topic)
+        return handled
+
+    def due_deliveries(self, worker: str, *, limit: int) -> Sequence[Delivery]:
+        """Lease at most `limit` deliveries to be sent now."""
+        return self.webhooks.due(worker, limit=limit)
+
+    def deliver(self, delivery: Delivery) -> None:
+        """Make one attempt at a leased delivery."""
+        is_delivered = traced_delivery(delivery, lambda: self.webhooks.deliver(delivery))
+        self.timings.webhook_attempt(delivery, is_delivered=is_delivered, now=self.core.ports.clock.now())
+
+    def keep_house(self) -> int:
+        """Remove leftovers, old entries of the audit's log and some objects that no chain names; how many.
+
+        Where other nodes commit too, objects that no chain names stay: no lock keeps those nodes away.
+        """
+        core = self.core
+        measure_usage(usage=core.ports.usage, repository=core.repository, datasets_max=MEASURED_AT_ONCE_MAX)
+        return (
+            self.remove_leftovers()
+            + self.audit.forget()
+            + self.webhooks.drop_old_secrets()
+            + self.webhooks.forget_signing_keys()
+            + (self.objects.collect_some() if self.follow_heads is None else 0)
+        )
+
+    def remove_leftovers(self) -> int:
+        """Remove abandoned uploads and what dead processes left behind (`sweepers`), once they are old enough; how many."""
+        ports, lifetime_s = self.core.ports, self.core.settings.staged_lifetime_s
+        staged = collect_staged(
+            objects=ports.objects, jobs=ports.jobs, clock=ports.clock, lifetime_s=lifetime_s, part=ports.own_part
+        )
+        return staged + sum(sweep() for sweep in self.sweepers)
