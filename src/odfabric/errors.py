@@ -12,7 +12,10 @@ OdfError
 │   ├── SourceNotFound      no, or no single, ingest source fits
 │   ├── UnsupportedMediaType
 │   ├── CorruptedSource     an object from outside that does not match its hash or its block
-│   └── IdempotencyKeyReused the key was used with another body
+│   ├── IdempotencyKeyReused the key was used with another body
+│   ├── UnsupportedProtocol no transfer speaks between these two ends
+│   ├── AmbiguousRepository more than one place fits, none is guessed
+│   └── EmptyRepositoryList there is no repository to choose
 ├── Unauthenticated         no credentials
 ├── CredentialRefused       credentials that do not count
 │   ├── TokenMalformed      not a token of any form that this node knows
@@ -31,6 +34,7 @@ OdfError
 │   ├── Changed             somebody else changed it meanwhile; nothing was written
 │   ├── LastAdmin           a node or an organisation would be left without an admin
 │   ├── ChainsDiverged      neither head descends from the other
+│   ├── DestinationAhead    the copy has blocks that its source does not have yet
 │   └── LeaseLost           a job or cursor was taken over by another
 ├── LimitExceeded           a named limit of the settings
 ├── Corrupt                 an object that we wrote is damaged: alarm, never retried
@@ -185,6 +189,24 @@ class IdempotencyKeyReused(InvalidInput):
     code = "idempotency-key-reused"
 
 
+class UnsupportedProtocol(InvalidInput):
+    """No transfer speaks between these two ends."""
+
+    code = "unsupported-protocol"
+
+
+class AmbiguousRepository(InvalidInput):
+    """More than one repository or alias fits, and none is guessed."""
+
+    code = "ambiguous-repository"
+
+
+class EmptyRepositoryList(InvalidInput):
+    """A repository is to be chosen, and there is none."""
+
+    code = "empty-repository-list"
+
+
 class Unauthenticated(OdfError):
     """No credentials."""
 
@@ -296,9 +318,15 @@ class LastAdmin(Conflict):
 
 
 class ChainsDiverged(Conflict):
-    """Two chains of one dataset, neither of which continues the other; or the destination is ahead."""
+    """Two chains of one dataset, neither of which continues the other."""
 
     code = "chains-diverged"
+
+
+class DestinationAhead(Conflict):
+    """The destination of a transfer has blocks that its source does not have (any more): the source is old, or was rolled back."""
+
+    code = "destination-ahead"
 
 
 class LeaseLost(Conflict):

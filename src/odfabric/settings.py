@@ -16,6 +16,7 @@ from pydantic_settings import SettingsConfigDict, SettingsError
 from odfabric.errors import InvalidRequest, Place
 from odfabric.ingest_settings import IngestSettings
 from odfabric.source_settings import SourceSettings
+from odfabric.transfer_settings import TransferSettings
 
 MIB = 1024 * 1024
 GIB = 1024 * MIB
@@ -54,7 +55,7 @@ class OidcProviderSettings(BaseModel):
     algorithms: Annotated[tuple[IdTokenAlgorithm, ...], Field(min_length=1)] = ("RS256", "PS256", "ES256", "Ed25519")
 
 
-class Settings(IngestSettings, SourceSettings):
+class Settings(IngestSettings, SourceSettings, TransferSettings):
     """Everything that can be set. Field descriptions are the documentation."""
 
     model_config = SettingsConfigDict(env_prefix="ODF_", extra="ignore", frozen=True)
@@ -229,7 +230,6 @@ class Settings(IngestSettings, SourceSettings):
     oidc_sign_in_s_max: float = Field(600.0, gt=0, description="How long somebody may take to sign in there")
 
     node_uri: str = Field("urn:odfabric:local", description="URI of this node: the source of its events")
-    remote_tokens: dict[str, SecretStr] = Field({}, description="Bearer tokens for pulling, by origin (JSON object)")
 
     # http edge
     push_body_bytes_max: int = Field(4 * GIB, description="Largest body of a push")

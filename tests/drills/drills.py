@@ -18,6 +18,7 @@ from sqlalchemy import text
 from odfabric.adapters.sql.database import Database
 from odfabric.adapters.sql.sealed_columns import sealed_stores
 from odfabric.adapters.unreliable.crash_points import CRASH_POINTS
+from odfabric.formats.blocks.block import decode_block
 from odfabric.formats.identifiers.dataset_layout import ALIAS, HEAD, has_no_head
 from odfabric.formats.identifiers.references import parse_dataset_alias
 from odfabric.formats.secrets.sealed_form import MARK_BYTES
@@ -244,6 +245,23 @@ def tidies(places: Places, folder: Path, armed: str, prepared: Prepared) -> None
         assert [str(entry.alias) for entry in node.datasets.page(after=None, limit=10)] == ["local/measured"]
 
 
+def shares(places: Places, folder: Path, armed: str, prepared: Prepared) -> None:
+    """Pushes to a folder: what lies there in the end is whole, and is what the node has."""
+    place = places.new(folder)
+    assert run(place, scenario.share, crash_at=armed) == KILLED, f"{armed} was never reached"
+    assert run(place, scenario.share, hours_ahead=LATER_H) == 0
+    with opened(place, hours_ahead=LATEST_H) as node:
+        entry = node.datasets.resolve(parse_dataset_alias("readings"))
+        shelf = node.ports.remotes.open(f"file:{scenario.settings_of(place, NOBODY).push_folder}/shelf/local/readings")
+        name, seen = shelf.head(), 0
+        assert name == node.datasets.head(entry).hash
+        while (block := decode_block(shelf.block(name))).prev_block_hash is not None:
+            name, seen = block.prev_block_hash, seen + 1
+        assert seen == node.datasets.head(entry).sequence_number
+        assert [str(each.name) for each in node.sharing.repositories.listed(by=node.operator)] == [scenario.SHELF]
+        assert node.sharing.repositories.aliases(entry, by=node.operator) == []
+
+
 def people(places: Places, folder: Path, armed: str, prepared: Prepared) -> None:
     """Accounts, roles and credentials: what happened is in the audit log, once."""
     place = places.new(folder)
@@ -279,6 +297,7 @@ def check_secrets(place: Place) -> set[bytes]:
 OF_PEOPLE = ("account.", "relation.", "token.", "invitation.", "device.", "audit.")
 OF_KEYS = ("node_key.", "sealed.")
 OF_DESK = ("chain.rename", "saved_query.", "variable.")
+OF_SHARING = ("repository.", "alias.", "destination.", "chain.replace")
 OF_FLOWS = ("flow.delete", "flow.drop_run", "flow.forget", "role.")
 ELSEWHERE = (
     "chain.adopt",
@@ -287,6 +306,7 @@ ELSEWHERE = (
     "cursor.",
     "index.",
     *OF_DESK,
+    *OF_SHARING,
     *OF_FLOWS,
     *OF_PEOPLE,
     *OF_KEYS,
@@ -327,6 +347,7 @@ def drills_of(*, shared: bool) -> list[Drill]:
             for hit in ((1, 3, 6, 9) if "write" in armed else (1,))
         ),
         *(Drill("tidies", armed, tidies) for armed in points if armed.startswith(OF_DESK) and not shared),
+        *(Drill("shares", armed, shares) for armed in points if armed.startswith(OF_SHARING) and not shared),
         # They do not ask where heads of record lie.
         *(Drill("people", armed, people) for armed in points if armed.startswith(OF_PEOPLE) and not shared),
         *(Drill("collects", armed, collects) for armed in points if armed.startswith("removed.forget")),

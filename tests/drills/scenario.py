@@ -24,7 +24,7 @@ from odfabric.model.identity import DatasetAlias, Name
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
 from odfabric.model.jobs.flow import Every, FlowKind, FlowRule
 from odfabric.model.jobs.job import Job, JobStatus
-from odfabric.model.jobs.requests import PullRequest
+from odfabric.model.jobs.requests import PullRequest, SendRequest
 from odfabric.model.subscriptions.subscription import Delivery, DeliveryStatus
 from odfabric.settings import Settings, read_settings
 from odfabric.usecases.ingestion.push_data import PushData
@@ -78,6 +78,7 @@ def settings_of(place: Place, receiver: str, *, crash_at: str | None = None) -> 
         **place.settings,
         workspace=place.workspace,
         poll_folder=place.workspace.absolute().parent / "sources",
+        push_folder=place.workspace.absolute().parent / "sources" / "shelves",
         crash_at=crash_at,
         egress_allow=(receiver,),
         lease_s=LEASE_S,
@@ -282,6 +283,41 @@ def tidy_up(node: Node, clock: SettableClock, receiver: str) -> None:
     node.variables.set(entry, "TOKEN", "a secret of the source", secret=True, by=by)
     node.variables.set(entry, "PASSING", "x", secret=False, by=by)
     node.variables.remove(entry, "PASSING", by=by)
+
+
+SHELF = "shelf"
+
+
+def share(node: Node, clock: SettableClock, receiver: str) -> None:
+    """A dataset is pushed to a folder, again after its history was replaced; a repository and an alias come and go."""
+    _create(node, "readings")
+    entry, by = node.datasets.resolve(parse_dataset_alias("readings")), node.operator
+    repositories = node.sharing.repositories
+    known = {str(each.name) for each in repositories.listed(by=by)}
+    for name in (SHELF, "passing"):
+        if name not in known:
+            repositories.add(name, f"file:{name}/", shared=False, by=by)
+    repositories.remove("passing", shared=False, by=by)
+    _push(node, entry, "day-1", _day(1) + "\n")
+    _send(node, entry, SendRequest(to=SHELF, force=True))
+    head = node.datasets.head(entry)
+    if head.sequence_number < 4:
+        _push(node, entry, "day-2", _day(2) + "\n")
+        _send(node, entry, SendRequest(to=SHELF, force=True))
+        rows = {row.sequence_number: row.hash for row in node.repository.rows_down(entry.id)}
+        head = node.datasets.head(entry)
+        node.commits.replace(entry, [], onto=rows[head.sequence_number - 1], if_match=head.hash)
+    _push(node, entry, "day-3", _day(3) + "\n")
+    _send(node, entry, SendRequest(to=SHELF, force=True))
+    if str(entry.alias) in {each.target.removeprefix(f"{SHELF}/") for each in repositories.aliases(entry, by=by)}:
+        repositories.forget_alias(entry, f"{SHELF}/{entry.alias}", by=by)
+    _relay(node)
+
+
+def _send(node: Node, entry: CatalogEntry, wish: SendRequest) -> None:
+    job = node.sharing.push(entry, wish, by=node.operator)
+    ended = node.jobs.work_until_ended(job, worker=f"drill/{os.getpid()}", listener=lambda _: None)
+    assert ended.status is JobStatus.SUCCEEDED, ended.error
 
 
 def kept_variables(node: Node) -> dict[str, str]:

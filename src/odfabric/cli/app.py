@@ -43,6 +43,7 @@ from odfabric.cli.people import (
     share_commands,
     token_commands,
 )
+from odfabric.cli.transfer import repo_commands
 from odfabric.errors import External, Indeterminate, InvalidRequest, OdfError
 
 EXIT_REFUSED = 1
@@ -85,6 +86,7 @@ backup_commands.register(app)
 inspection_commands.register(app)
 login_commands.register(app)
 share_commands.register(app)
+repo_commands.register(app)
 
 
 def _print_version(asked: bool) -> None:

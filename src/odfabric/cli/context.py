@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ import typer
 
 from odfabric.cli.backends.backend import Backend
 from odfabric.cli.output import Output
+from odfabric.cli.transfer_progress import ProgressLines
 from odfabric.errors import NotFound
 
 if TYPE_CHECKING:
@@ -66,9 +68,10 @@ def backend_of(context: CommandContext, output: Output, *, pulls: bool = False) 
 
 @contextmanager
 def _backend(context: CommandContext, output: Output, pulls: bool) -> Iterator[Backend]:
+    lines = ProgressLines(bars=sys.stderr.isatty())
+
     def listen(progress: Mapping[str, object]) -> None:
-        done, total = progress.get("done"), progress.get("total")
-        output.progress(f"{progress.get('stage', 'waiting')}" + (f" {done}/{total}" if total else ""))
+        output.progress(lines.line(progress))
 
     if context.node is not None:
         from odfabric.cli.backends.node_client import NodeBackend
@@ -96,7 +99,7 @@ def workspace_settings(context: CommandContext) -> Settings:
 
     folder = Path(context.workspace)
     # A person's own workspace reads the person's own files.
-    settings = read_settings(workspace=folder.absolute(), poll_anywhere=True)
+    settings = read_settings(workspace=folder.absolute(), poll_anywhere=True, remote_s3_own_keys=True)
     if not is_workspace(settings):
         raise NotFound("workspace", str(folder), hint="make one with `odf init`, or name a node with --node")
     return settings

@@ -378,10 +378,15 @@ class QueryResult:
     data_schema: DataSchema
 
 
+BYTES = "bytes"
+"""Unit of progress that is counted in bytes, of which a rate can be told."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineProgress:
-    """How far a call is: a word for the stage and a share of it where known."""
+    """How far a call is: a word for the stage and a share of it where known. `unit` is what is counted, BYTES or nothing particular."""
 
     stage: str
     done: int
     total: int
+    unit: str = ""

@@ -39,6 +39,11 @@ from odfabric.adapters.memory.sources.variables import MemoryVariables
 from odfabric.adapters.memory.store import MemoryStore
 from odfabric.adapters.memory.subscriptions.cursors import MemoryCursors
 from odfabric.adapters.memory.subscriptions.deliveries import MemoryDeliveries, MemoryOutbox, MemorySubscriptions
+from odfabric.adapters.memory.transfer.conversations import MemoryConversations, MemoryLinkedObjects
+from odfabric.adapters.memory.transfer.nodes import MemoryRemoteNodes
+from odfabric.adapters.memory.transfer.repositories import MemoryRepositories
+from odfabric.adapters.memory.transfer.stores import MemoryRemoteStores
+from odfabric.adapters.stored_datasets.destination import StoredDestinations
 from odfabric.adapters.unreliable.interception import Interceptor
 from odfabric.formats.manifests.manifest_yaml import parse_snapshots
 from odfabric.model.commit import CatalogEntry
@@ -47,6 +52,7 @@ from odfabric.model.instant import Instant
 from odfabric.model.jobs.job import Job
 from odfabric.ports.engine import Engine
 from odfabric.ports.subscriptions.cursors import Cursors
+from odfabric.ports.transfer.destinations import RemoteStores
 from odfabric.settings import Settings
 from odfabric.usecases.people.first_start import make_first_accounts
 from odfabric.usecases.polling.poll_source import PollingPorts
@@ -71,6 +77,11 @@ class MemoryNode:
     webhooks: MemoryWebhookSender = field(init=False)
     http: MemoryHttpSource = field(init=False)
     remotes: MemoryRemoteDatasets = field(init=False)
+    remote_stores: MemoryRemoteStores = field(init=False)
+    destinations: StoredDestinations = field(init=False)
+    peers: MemoryRemoteNodes = field(init=False)
+    conversations: MemoryConversations = field(init=False)
+    linked_objects: MemoryLinkedObjects = field(init=False)
     files: MemoryPollingFiles = field(init=False)
     messages: MemoryMessageSource = field(init=False)
     programs: MemoryPrograms = field(init=False)
@@ -88,7 +99,8 @@ class MemoryNode:
         self.objects = MemoryObjectStore(self.clock, lock_wait_s_max=self.lock_wait_s_max)
         self.webhooks = MemoryWebhookSender()
         self.http = MemoryHttpSource()
-        self.remotes = MemoryRemoteDatasets()
+        by_scheme = self._make_elsewhere()
+        self.conversations, self.linked_objects = MemoryConversations(), MemoryLinkedObjects()
         self.messages = MemoryMessageSource()
         self.programs = MemoryPrograms()
         self.containers = MemoryContainers()
@@ -127,27 +139,47 @@ class MemoryNode:
             deliveries=MemoryDeliveries(self.store),
             signing_keys=MemorySigningKeys(self.store),
             variables=MemoryVariables(self.store),
+            repositories=MemoryRepositories(self.store),
             state_index=self.state_index,
             engine=self.engine,
             exchange=exchange,
-            sources=PollingPorts(
-                http=self.http,
-                files=self.files,
-                files_of_user=lambda _: self.files,
-                preparation=ArchivePreparation(ArchiveLimits()),
-                messages=self.messages,
-                programs=self.programs,
-                containers=self.containers,
-                savepoints=MemorySavepoints(self.folder / "polled"),
-            ),
+            sources=self._polling(),
             remotes=self.remotes,
+            destinations=self.destinations,
+            remote_stores=by_scheme,
+            remote_nodes=self.peers,
+            conversations=self.conversations,
+            linked_objects=self.linked_objects,
             webhooks=self.webhooks,
             keys=MemoryDatasetKeys(entropy),
             clock=self.clock,
             entropy=entropy,
         )
-        self.settings = Settings(workspace=self.folder, job_retry_s=0.001, job_retry_s_max=0.001, lease_s=30.0)
+        # One object at a time: plans of faults count calls, whose order is then always the same.
+        self.settings = Settings(
+            workspace=self.folder, job_retry_s=0.001, job_retry_s_max=0.001, lease_s=30.0, transfers_at_once=1
+        )
         self.restart(self.interceptor)
+
+    def _polling(self) -> PollingPorts:
+        return PollingPorts(
+            http=self.http,
+            files=self.files,
+            files_of_user=lambda _: self.files,
+            preparation=ArchivePreparation(ArchiveLimits()),
+            messages=self.messages,
+            programs=self.programs,
+            containers=self.containers,
+            savepoints=MemorySavepoints(self.folder / "polled"),
+        )
+
+    def _make_elsewhere(self) -> dict[str, RemoteStores]:
+        """Other nodes, folders and buckets; stores by scheme."""
+        self.remotes, self.peers = MemoryRemoteDatasets(), MemoryRemoteNodes()
+        self.remote_stores = MemoryRemoteStores(self.remotes, self.clock)
+        by_scheme: dict[str, RemoteStores] = dict.fromkeys(("file", "s3", "s3+http", "s3+https"), self.remote_stores)
+        self.destinations = StoredDestinations(by_scheme, block_bytes_max=16 * 1024 * 1024, at_once=1)
+        return by_scheme
 
     def restart(self, interceptor: Interceptor | None = None) -> None:
         """What a new process would see: the same stores, nothing remembered; `interceptor` sits before all ports."""
@@ -192,6 +224,7 @@ class MemoryNode:
             deliveries=MemoryDeliveries(store),
             signing_keys=MemorySigningKeys(store),
             variables=MemoryVariables(store),
+            repositories=MemoryRepositories(store),
         )
         self.settings = self.settings.model_copy(update=settings)
         self.restart(interceptor)

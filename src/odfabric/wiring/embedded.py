@@ -17,11 +17,9 @@ from odfabric.adapters.engine_process.launcher import ENGINE_CRASH_POINTS, Engin
 from odfabric.adapters.grpc_engine.engine import EngineChannel, GrpcEngine
 from odfabric.adapters.grpc_engine.patient import Patience, PatientEngine
 from odfabric.adapters.http.egress import Egress, EgressLimits
-from odfabric.adapters.http.remote_dataset import HttpRemoteDatasets
 from odfabric.adapters.http.webhook import HttpWebhookSender
 from odfabric.adapters.local_fs.dataset_keys import KeyFileDatasetKeys
 from odfabric.adapters.local_fs.exchange import FolderExchange
-from odfabric.adapters.local_fs.remote_folder import FolderRemoteDatasets
 from odfabric.adapters.local_fs.signals import FolderSignals
 from odfabric.adapters.memory.subscriptions.signals import MemorySignals
 from odfabric.adapters.persist.metrics import PersistCollector
@@ -45,6 +43,7 @@ from odfabric.adapters.sql.signing_keys import SqlSigningKeys
 from odfabric.adapters.sql.sources.variables import SqlVariables
 from odfabric.adapters.sql.subscriptions.cursors import SqlCursors
 from odfabric.adapters.sql.subscriptions.deliveries import SqlDeliveries, SqlSubscriptions
+from odfabric.adapters.sql.transfer.repositories import SqlRepositories
 from odfabric.adapters.sql.upgrade import check_upgraded, upgrade
 from odfabric.adapters.system.clock import SystemClock, SystemEntropy
 from odfabric.adapters.unreliable.crash_points import CRASH_POINT_TEXTS, CrashPoints
@@ -59,7 +58,6 @@ from odfabric.ports.node.clock import Clock
 from odfabric.ports.node.sealing import Sealing
 from odfabric.ports.people.identity_provider import IdentityProviders
 from odfabric.ports.people.rate_limits import RateLimits
-from odfabric.ports.sources.egress import RemoteDatasets
 from odfabric.ports.subscriptions.signals import Signals
 from odfabric.settings import Settings
 from odfabric.telemetry import next_traceparent
@@ -86,7 +84,7 @@ from odfabric.wiring.places.keys import node_sealing, seal_stored_secrets, with_
 from odfabric.wiring.places.shared_heads import with_heads_in_objects
 from odfabric.wiring.places.stores import Stores, check_objects, open_stores
 from odfabric.wiring.sources.polling import folder_savepoints, polling_ports
-from odfabric.wiring.sources.remotes import RemotesByScheme
+from odfabric.wiring.transfer.remotes import open_elsewhere
 
 CRASH_POINTS: Mapping[str, str] = {**CRASH_POINT_TEXTS, **ENGINE_CRASH_POINTS}
 """Every point at which `ODF_CRASH_AT` can make a process of the node kill itself, and what happens there."""
@@ -201,6 +199,7 @@ def open_node(settings: Settings, *, engine: Engine | None = None, clock: Clock 
             counted,
             identities,
             sealing,
+            closing,
         )
         ports, intents = with_sealed_secrets(ports, SqlCommitIntents(stores.database), sealing)
         if settings.crash_at is not None and settings.crash_at.partition("@")[0] not in ENGINE_CRASH_POINTS:
@@ -250,21 +249,10 @@ def _ports(
     rate_limits: RateLimits,
     identities: IdentityProviders,
     sealing: Sealing,
+    closing: ExitStack,
 ) -> NodePorts:
     entropy = SystemEntropy()
-    over_http = HttpRemoteDatasets(egress, block_bytes_max=settings.block_bytes_max)
-    in_folder = FolderRemoteDatasets(
-        None if settings.poll_anywhere else settings.poll_folder,
-        anywhere=settings.poll_anywhere,
-        block_bytes_max=settings.block_bytes_max,
-    )
-    by_scheme: dict[str, RemoteDatasets] = {
-        "http": over_http,
-        "https": over_http,
-        "odf+http": over_http,
-        "odf+https": over_http,
-        "file": in_folder,
-    }
+    elsewhere = open_elsewhere(settings, egress, closing)
     return NodePorts(
         chains=SqlChains(stores.database),
         catalog=SqlCatalog(stores.database),
@@ -293,13 +281,17 @@ def _ports(
         deliveries=SqlDeliveries(stores.database),
         signing_keys=SqlSigningKeys(stores.database),
         variables=SqlVariables(stores.database),
+        repositories=SqlRepositories(stores.database),
         state_index=state_index,
         engine=engine,
         exchange=exchange,
         sources=polling_ports(settings, egress, folder_savepoints(settings)),
-        remotes=RemotesByScheme(
-            by_scheme, tokens={origin: token.get_secret_value() for origin, token in settings.remote_tokens.items()}
-        ),
+        remotes=elsewhere.remotes,
+        destinations=elsewhere.destinations,
+        remote_stores=elsewhere.stores,
+        remote_nodes=elsewhere.nodes,
+        conversations=elsewhere.conversations,
+        linked_objects=elsewhere.linked_objects,
         webhooks=HttpWebhookSender(egress, timeout_s=settings.webhook_timeout_s),
         keys=KeyFileDatasetKeys(sealing, entropy=entropy),
         clock=clock,

@@ -37,6 +37,7 @@ from odfabric.wiring.node_ports import NodePorts
 from odfabric.wiring.people.accounts import account_quotas, people_ports
 from odfabric.wiring.people.audit import AuditVerbs
 from odfabric.wiring.sources.polling import variable_verbs
+from odfabric.wiring.transfer.sharing import SharingVerbs
 from odfabric.wiring.upkeep.background import BackgroundVerbs
 from odfabric.wiring.upkeep.duties import DutyVerbs
 from odfabric.wiring.upkeep.objects import ObjectVerbs
@@ -129,6 +130,9 @@ class Node:
         ports, settings, core = self.ports, self.settings, self.core
         self.flows = flow_verbs(ports, settings, repository=core.repository, access=core.access)
         self.variables = variable_verbs(ports, settings, access=core.access)
+        self.sharing = SharingVerbs(
+            ports=ports, settings=settings, access=core.access, quotas=core.quotas, repository=core.repository
+        )
         work = JobWork(
             ports=ports,
             settings=settings,
@@ -139,7 +143,9 @@ class Node:
             commits=core.commits,
             indexes=self.indexes,
             variables=self.variables,
+            sharing=self.sharing,
         )
+        self.smart = work.smart(self.serving.referred)
         self.jobs = JobVerbs(core=core, timings=self.timings, verbs=work.verbs)
 
     def _bind_upkeep(self, follow_heads: Callable[[], None] | None) -> None:

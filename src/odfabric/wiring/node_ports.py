@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from odfabric.adapters.memory.subscriptions.signals import MemorySignals
@@ -35,6 +36,10 @@ from odfabric.ports.subscriptions.cursors import Cursors
 from odfabric.ports.subscriptions.outbox import Outbox
 from odfabric.ports.subscriptions.signals import Signals
 from odfabric.ports.subscriptions.subscriptions import Deliveries, Subscriptions
+from odfabric.ports.transfer.conversations import Conversations, LinkedObjects
+from odfabric.ports.transfer.destinations import Destinations, RemoteStores
+from odfabric.ports.transfer.nodes import RemoteNodes
+from odfabric.ports.transfer.repositories import RemoteRepositories
 from odfabric.usecases.polling.poll_source import PollingPorts
 
 
@@ -68,11 +73,17 @@ class NodePorts:
     deliveries: Deliveries
     signing_keys: SigningKeys
     variables: Variables
+    repositories: RemoteRepositories
     state_index: StateIndex
     engine: Engine
     exchange: Exchange
     sources: PollingPorts
     remotes: RemoteDatasets
+    destinations: Destinations
+    remote_stores: Mapping[str, RemoteStores]
+    remote_nodes: RemoteNodes
+    conversations: Conversations
+    linked_objects: LinkedObjects
     webhooks: WebhookSender
     keys: DatasetKeys
     clock: Clock
@@ -113,6 +124,7 @@ def intercepted(ports: NodePorts, interceptor: Interceptor) -> NodePorts:
         deliveries=interceptor.deliveries(ports.deliveries),
         signing_keys=interceptor.signing_keys(ports.signing_keys),
         variables=interceptor.variables(ports.variables),
+        repositories=interceptor.repositories(ports.repositories),
         state_index=interceptor.state_index(ports.state_index),
         engine=interceptor.engine(ports.engine),
         exchange=interceptor.exchange(ports.exchange),
@@ -127,6 +139,11 @@ def intercepted(ports: NodePorts, interceptor: Interceptor) -> NodePorts:
             savepoints=interceptor.savepoints(ports.sources.savepoints),
         ),
         remotes=interceptor.remotes(ports.remotes),
+        destinations=interceptor.destinations(ports.destinations),
+        remote_stores=ports.remote_stores,
+        remote_nodes=ports.remote_nodes,
+        conversations=ports.conversations,
+        linked_objects=ports.linked_objects,
         webhooks=interceptor.webhooks(ports.webhooks),
         keys=interceptor.keys(ports.keys),
         clock=ports.clock,

@@ -147,7 +147,8 @@ def test_a_worker_for_heavy_work_commits_and_sends_nothing(memory: MemoryNode, t
         light.start()
         second = push(memory, entry, 1)
         wait_until(lambda: len(memory.webhooks.received) == 2, what="both deliveries")
-        assert memory.node.jobs.get(second.id).status is JobStatus.SUCCEEDED
+        # What a commit has as its consequence may be sent before the job itself is marked as ended.
+        wait_until(lambda: memory.node.jobs.get(second.id).status is JobStatus.SUCCEEDED, what="the end of the second")
     finally:
         assert heavy.stop(patience_s=10)
         assert light.stop(patience_s=10)

@@ -43,6 +43,8 @@ from odfabric.ports.sources.variables import Variables
 from odfabric.ports.subscriptions.cursors import Cursors
 from odfabric.ports.subscriptions.outbox import Outbox
 from odfabric.ports.subscriptions.subscriptions import Deliveries, Subscriptions
+from odfabric.ports.transfer.destinations import Destination
+from odfabric.ports.transfer.repositories import RemoteRepositories
 from odfabric.testing.conformance.examples import NOW, entry_of, hash_of, new_chain
 from odfabric.testing.conformance.jobs.jobs import new_job
 from tests.support.quick_processes import quick_processes
@@ -82,6 +84,8 @@ NOT_CALLS = {"root", "check", "target_uri", "link", "is_plain"}
         (SourcePreparation, interception.PREPARATION),
         (Savepoints, interception.SAVEPOINTS),
         (Variables, interception.VARIABLES),
+        (RemoteRepositories, interception.REPOSITORIES),
+        (Destination, interception.DESTINATION),
         (RemoteDataset, interception.REMOTE),
         (Exchange, interception.EXCHANGE),
     ],
@@ -103,6 +107,8 @@ def test_objects_are_told_apart_by_their_keys() -> None:
         "staging/0123": "staging",
         "x": "other",
         "x/y": "other",
+        "refs/head": "ref",
+        "data/x": "data",
     }
     assert {key: object_kind(key) for key in keys} == keys
 

@@ -23,6 +23,7 @@ from odfabric.domain.people.access import (
     hidden,
     owner_of,
     refusal,
+    signed_in,
 )
 from odfabric.errors import AccessDenied, NotFound, OdfError, Unauthenticated
 from odfabric.model.identity import AccountName, DatasetAlias, DatasetId, KeyAccountId, Name
@@ -222,9 +223,10 @@ def test_what_is_hidden_looks_like_what_is_missing(subject: Subject, action: Act
     assert (type(shown), str(shown), shown.hint) == (type(missing), str(missing), missing.hint)
 
 
-def test_what_is_allowed_is_not_refused() -> None:
-    with pytest.raises(ValueError, match="allowed"):
-        refusal(ALLOWED, Action.READ, STRANGER, shown="lab/x")
+def test_a_stranger_is_asked_to_sign_in() -> None:
+    assert signed_in(Subject(account=ALICE)) == ALICE
+    with pytest.raises(Unauthenticated, match="A token is needed to"):
+        signed_in(STRANGER)
 
 
 def test_only_organisations_act_as_such() -> None:

@@ -43,9 +43,11 @@ from odfabric_api.routes import (
     oidc,
     platform,
     query,
+    repositories,
     saved_queries,
     sign_in,
     signing_keys,
+    smart,
     state,
     subscriptions,
     system,
@@ -69,8 +71,8 @@ ROUTERS = (
         for module in (
             *(system, signing_keys, platform, sign_in, oidc, accounts, saved_queries, tokens, admin),
             # Before routes of datasets, whose account and dataset would fit their paths too.
-            *(subscriptions, datasets, jobs, flows, query),
-            *(data, uploads, state, transfer, cursors, changes, collaborators, variables),
+            *(subscriptions, repositories, datasets, jobs, flows, query),
+            *(data, uploads, state, transfer, smart, cursors, changes, collaborators, variables),
         )
     ),
     # `-` is no name of an account or a dataset, so pages and names never meet.

@@ -84,6 +84,8 @@ class Capacity:
         self.account_queries = AccountSlots(limit="account_queries_at_once_max")
         self.streams = Slots(settings.streams_at_once_max, limit="streams_at_once_max")
         self.account_streams = AccountSlots(limit="account_streams_at_once_max")
+        self.transfers = Slots(settings.smart_transfers_at_once_max, limit="smart_transfers_at_once_max")
+        self._transfer_threads = CapacityLimiter(settings.smart_transfers_at_once_max)
         self._account_streams_max = settings.account_streams_at_once_max
         self._stream_threads = CapacityLimiter(STREAM_THREADS)
         self._push_threads = CapacityLimiter(settings.pushes_at_once_max)
@@ -110,6 +112,10 @@ class Capacity:
     async def run_push(self, verb: Callable[[], ResultT]) -> ResultT:
         """Run in a thread for pushes; the caller has a slot."""
         return await to_thread.run_sync(verb, limiter=self._push_threads)
+
+    async def run_transfer(self, verb: Callable[[], ResultT]) -> ResultT:
+        """Run in a thread for conversations; the caller has a slot."""
+        return await to_thread.run_sync(verb, limiter=self._transfer_threads)
 
     async def run_query(self, verb: Callable[[], ResultT]) -> ResultT:
         """Run in a thread for queries; the caller has a slot."""

@@ -9,16 +9,21 @@ without end. Invariant: the parser is given whole checked heads only, and bytes 
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from odfabric.settings import Settings
 from odfabric_api.problems import SECURITY_HEADERS, plain_problem
 from odfabric_api.request_head import HeadLimits, Refused, check_head, find_head
+
+SMART_PATH = re.compile(r"/[^/]+/[^/]+/(?:pull|push)")
+"""Where WebSockets are spoken: the Smart Transfer Protocol."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +110,38 @@ class StrictConnection(h11.Connection):
             return
         whole, self._held, self._seen = bytes(self._held), bytearray(), 0
         super().receive_data(whole)
+
+
+class SmartSocket(WebSocketsSansIOProtocol):
+    """A WebSocket whose reader has as long as the least rate gives it. Silence is for whoever holds the conversation to judge."""
+
+    guard: ConnectionLimits
+    _reader_timer: asyncio.TimerHandle | None = None
+
+    def pause_writing(self) -> None:
+        """A reader that falls behind has as long as the least rate gives it."""
+        super().pause_writing()
+        waits = self.transport.get_write_buffer_size() / self.guard.body_bytes_per_s_min
+        self._reader_timer = self.loop.call_later(self.guard.body_start_s + waits, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """The reader caught up."""
+        super().resume_writing()
+        _cancel(self._reader_timer)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End the timer."""
+        _cancel(self._reader_timer)
+        super().connection_lost(exc)
+
+
+def socket_protocol(limits: ConnectionLimits) -> type[SmartSocket]:
+    """The protocol class for WebSockets under these limits."""
+
+    class LimitedSocket(SmartSocket):
+        guard = limits
+
+    return LimitedSocket
 
 
 def connection_protocol(limits: ConnectionLimits) -> type[H11Protocol]:
@@ -200,9 +237,14 @@ class GuardedProtocol(H11Protocol):
             _cancel(timer)
         super().connection_lost(exc)
 
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        """From here on the connection is another protocol's, with timers of its own."""
+        self._stop_waiting()
+        super().handle_websocket_upgrade(event)
+
     def _should_upgrade(self) -> bool:
-        """Offers of other protocols (h2c, WebSocket) are not taken up; the request itself is answered."""
-        return False
+        """Offers of other protocols (h2c, WebSocket) are not taken up, but where one is spoken; the request itself is answered."""
+        return self._get_upgrade() == b"websocket" and SMART_PATH.fullmatch(self.scope["path"]) is not None
 
     def _is_waiting(self) -> bool:
         return self.cycle is None or self.cycle.response_complete

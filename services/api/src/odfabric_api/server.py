@@ -12,7 +12,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from odfabric.settings import Settings
-from odfabric_api.connection import ConnectionLimits, connection_protocol
+from odfabric_api.connection import ConnectionLimits, connection_protocol, socket_protocol
 
 BACKLOG = 256
 
@@ -55,11 +55,16 @@ def keep_for_good() -> None:
 
 
 def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
+    limits = ConnectionLimits.of(settings)
     return uvicorn.Config(
         app,
-        http=connection_protocol(ConnectionLimits.of(settings)),
+        http=connection_protocol(limits),
         loop="asyncio",
-        ws="none",
+        ws=socket_protocol(limits),
+        ws_max_size=settings.smart_message_bytes_max,
+        # Peers take a ping for a message of the conversation.
+        ws_ping_interval=None,
+        ws_per_message_deflate=False,
         lifespan="off",
         log_config=None,
         access_log=False,

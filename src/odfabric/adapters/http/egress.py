@@ -10,7 +10,7 @@ Not here: the meaning of statuses (`fetch`, `webhook`, `remote_dataset`). Source
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from ssl import SSLContext, create_default_context
@@ -302,6 +302,27 @@ class Egress:
         with self._posted(url, headers, body, total_s_max) as (target, response):
             yield Answer(target, response, limit)
 
+    def put(
+        self,
+        url: str,
+        *,
+        headers: Sequence[tuple[str, str]],
+        body: Iterable[bytes],
+        size: int,
+        start_bytes_max: int = 0,
+    ) -> StartedAnswer:
+        """PUT of a body of `size` bytes, redirects not followed; the answer and the beginning of its body.
+
+        Raises InvalidRequest, AccessDenied; Determinate if nothing was sent, Indeterminate if it may have arrived.
+        """
+        target = self.check(url)
+        sent = [*check_headers(headers), ("Connection", "close"), ("Content-Length", str(size))]
+        limit = SizeLimit(name="start_bytes_max", bytes_max=start_bytes_max + 2 * PIECE_BYTES_MAX)
+        deadline = monotonic() + self.limits.total_s_max
+        with self._sent("PUT", target, sent, deadline, body, BODY_START_S_MAX) as response:
+            start = Answer(target, response, limit).start(start_bytes_max) if start_bytes_max else b""
+            return StartedAnswer(target, response, start)
+
     @contextmanager
     def _posted(
         self,
@@ -324,7 +345,7 @@ class Egress:
         target: HttpUrl,
         headers: Sequence[tuple[str, str]],
         deadline: float,
-        body: bytes = b"",
+        body: bytes | Iterable[bytes] = b"",
         body_s_max: float | None = None,
     ) -> Iterator[httpcore.Response]:
         deadlines = self._deadlines(deadline)
@@ -342,7 +363,7 @@ class Egress:
         target: HttpUrl,
         headers: Sequence[tuple[bytes, bytes]],
         deadlines: dict[str, float],
-        body: bytes,
+        body: bytes | Iterable[bytes],
     ) -> httpcore.Response:
         # A server may close an idle connection at the very moment that it is used again, which says nothing of the server.
         for _ in range(self.limits.idle_connections_max + 1):

@@ -8,20 +8,22 @@ protocols of the reference, sections 1 to 3 (RFC-007).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from odfabric.adapters.http.egress import Answer, Egress, SizeLimit
-from odfabric.adapters.http.new_file import write_new_file
 from odfabric.adapters.http.retry_after import retry_after_s
 from odfabric.adapters.http.url import HttpUrl
 from odfabric.domain.sources.remote_answers import failed_answer
 from odfabric.errors import (
     AccessDenied,
     CorruptedSource,
+    Determinate,
     InvalidName,
     InvalidRequest,
+    LimitExceeded,
     Place,
     Unauthenticated,
 )
@@ -30,16 +32,20 @@ from odfabric.model.multihash import Multihash
 from odfabric.ports.sources.egress import RemoteDataset
 
 HEAD_BYTES_MAX = 200
+TAG_CHARACTERS_MAX = 300
 TOKEN_CHARACTERS_MAX = 8 * 1024
 _SMART = "odf+"
+_CONTENT_RANGE = re.compile(r"bytes (\d{1,19})-\d{1,19}/(?:\d{1,19}|\*)", re.ASCII)
 _BEARER = re.compile(r"[A-Za-z0-9._~+/=-]+", re.ASCII)
 
 
 class HttpRemoteDatasets:
     """`ports.sources.egress.RemoteDatasets` for http(s):// and odf+http(s)://."""
 
-    def __init__(self, egress: Egress, *, block_bytes_max: int) -> None:
+    def __init__(self, egress: Egress, *, block_bytes_max: int, resumes_max: int = 5) -> None:
+        """`resumes_max` is how often a download that broke off goes on."""
         self._egress = egress
+        self._resumes_max = resumes_max
         self._block_bytes_max = block_bytes_max
 
     def open(self, url: str, *, token: str | None = None) -> RemoteDataset:
@@ -50,14 +56,17 @@ class HttpRemoteDatasets:
             raise InvalidRequest("the URL of a dataset has no query", place=Place(field="url"))
         if token is not None and (len(token) > TOKEN_CHARACTERS_MAX or _BEARER.fullmatch(token) is None):
             raise InvalidRequest("not a bearer token", place=Place(field="token"))
-        return HttpRemoteDataset(self._egress, base, token, self._block_bytes_max)
+        return HttpRemoteDataset(self._egress, base, token, self._block_bytes_max, self._resumes_max)
 
 
 class HttpRemoteDataset:
     """One dataset of a peer."""
 
-    def __init__(self, egress: Egress, base: HttpUrl, token: str | None, block_bytes_max: int) -> None:
+    def __init__(
+        self, egress: Egress, base: HttpUrl, token: str | None, block_bytes_max: int, resumes_max: int
+    ) -> None:
         self._egress = egress
+        self._resumes_max = resumes_max
         # Everything is relative to the dataset, which is a folder whether or not the URL says so.
         self._base = f"{base}".rstrip("/") + "/"
         self._shown = base.shown
@@ -81,16 +90,51 @@ class HttpRemoteDataset:
             return answer.read()
 
     def download(self, folder: str, object_hash: Multihash, *, size_max: int, into: Path) -> int:
-        """An object into a new file."""
-        limit = SizeLimit(name="object_bytes_max", bytes_max=size_max)
-        with self._get(object_path(folder, object_hash), "object", str(object_hash), limit) as answer:
-            return write_new_file(answer.body(), into)
+        """An object into a new file. What breaks off goes on where it broke, if the server has ranges and keeps to its entity tag."""
+        path, shown = object_path(folder, object_hash), str(object_hash)
+        try:
+            with into.open("xb") as file:
+                try:
+                    self._download(path, shown, file, SizeLimit(name="object_bytes_max", bytes_max=size_max))
+                    return file.tell()
+                except BaseException:
+                    with suppress(OSError):
+                        into.unlink()
+                    raise
+        except OSError as error:
+            raise Determinate(f"{into.name} cannot be written: {error.strerror}") from None
+
+    def _download(self, path: str, shown: str, file: BinaryIO, limit: SizeLimit) -> None:
+        resumes, mark = 0, None
+        while True:
+            begun = file.tell()
+            try:
+                with self._get(path, "object", shown, limit, conditions=_rest(begun, mark)) as answer:
+                    if begun and answer.status == 200:  # it has another object now, or no ranges
+                        begun = 0
+                        file.seek(0)
+                        file.truncate()
+                    mark = _mark(answer)
+                    for piece in answer.body():
+                        if file.tell() + len(piece) > limit.bytes_max:
+                            raise LimitExceeded(f"{shown} is too large", limit=limit.name, maximum=limit.bytes_max)
+                        file.write(piece)
+                return
+            except Determinate:
+                resumes += 1
+                if mark is None or file.tell() <= begun or resumes > self._resumes_max:
+                    raise
 
     @contextmanager
-    def _get(self, path: str, what: str, name: str, limit: SizeLimit) -> Iterator[Answer]:
-        with self._egress.get(self._base + path, headers=self._headers, limit=limit) as answer:
+    def _get(
+        self, path: str, what: str, name: str, limit: SizeLimit, *, conditions: Sequence[tuple[str, str]] = ()
+    ) -> Iterator[Answer]:
+        url = self._base + path
+        with self._egress.get(url, headers=self._headers, conditions=conditions, limit=limit) as answer:
             match answer.status:
                 case 200:
+                    yield answer
+                case 206 if conditions and _begins(answer) == conditions[0][1].removeprefix("bytes=").rstrip("-"):
                     yield answer
                 case 401:
                     raise Unauthenticated(f"{self._shown} wants a valid token", hint="log in there, or give its token")
@@ -99,3 +143,20 @@ class HttpRemoteDataset:
                 case status:
                     wait_s = retry_after_s(answer)
                     raise failed_answer(status, url=answer.url.shown, what=what, name=name, retry_after_s=wait_s)
+
+
+def _rest(begun: int, mark: str | None) -> list[tuple[str, str]]:
+    """Headers that ask for what follows the first `begun` bytes of the object that had `mark`."""
+    return [("Range", f"bytes={begun}-"), ("If-Range", mark)] if begun and mark is not None else []
+
+
+def _mark(answer: Answer) -> str | None:
+    """The strong entity tag by which the rest can be asked for; None if it cannot: bytes of a coding are not those of the object."""
+    tag = answer.header("etag")
+    coded = answer.header("content-encoding") not in (None, "identity")
+    return tag if tag is not None and tag.startswith('"') and not coded and len(tag) <= TAG_CHARACTERS_MAX else None
+
+
+def _begins(answer: Answer) -> str | None:
+    match = _CONTENT_RANGE.fullmatch(answer.header("content-range") or "")
+    return match[1] if match else None

@@ -41,6 +41,27 @@ def unlock(path: Path, opened: int) -> None:
 
 
 @contextmanager
+def held_folder(folder: Path, *, wait_s_max: float) -> Iterator[None]:
+    """Hold the lock on a folder itself while the context is open. Raises TimeoutError after `wait_s_max` seconds, OSError."""
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        deadline = time.monotonic() + wait_s_max
+        pause_s = _PAUSE_S_MIN
+        while True:
+            try:
+                fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    raise TimeoutError(f"held by another for {wait_s_max} s") from None
+            time.sleep(pause_s)
+            pause_s = min(pause_s * 2, _PAUSE_S_MAX)
+        yield
+    finally:
+        os.close(opened)
+
+
+@contextmanager
 def held_lock(path: Path, *, wait_s_max: float) -> Iterator[None]:
     """Hold the lock while the context is open. Raises TimeoutError after `wait_s_max` seconds, OSError."""
     deadline = time.monotonic() + wait_s_max

@@ -10,8 +10,30 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from odfabric.adapters.local_fs.file_lock import held_lock
+from odfabric.adapters.local_fs.file_lock import held_folder, held_lock
 from odfabric.errors import Determinate
+
+
+class OneFolderLock:
+    """The lock of a folder that others may share, held on the folder itself: nothing is left in it."""
+
+    def __init__(self, folder: Path, *, wait_s_max: float = 30.0) -> None:
+        self._folder = folder
+        self._wait_s_max = wait_s_max
+
+    @contextmanager
+    def exclusive(self, name: str) -> Iterator[None]:
+        """Hold the lock while the context is open, whatever the name. Raises Determinate if it is not had in time."""
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            held = held_folder(self._folder, wait_s_max=self._wait_s_max)
+            held.__enter__()
+        except OSError as error:
+            raise Determinate(f"the lock of {name}: {error.strerror or error}") from error
+        try:
+            yield
+        finally:
+            held.__exit__(None, None, None)
 
 
 class FolderLocks:

@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from odfabric.adapters.local_fs.folder_locks import FolderLocks
+from odfabric.adapters.local_fs.folder_locks import FolderLocks, OneFolderLock
 from odfabric.adapters.local_fs.new_file import regular_file
 from odfabric.errors import (
     AlreadyExists,
@@ -53,10 +53,18 @@ _NO_LINKS = frozenset({errno.EXDEV, errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP
 class FolderObjectStore:
     """An ObjectStore. Files below `private_folders` may be linked; `lock_wait_s_max` is how long `exclusive` waits."""
 
-    def __init__(self, root: Path, *, private_folders: Sequence[Path] = (), lock_wait_s_max: float = 30.0) -> None:
+    def __init__(
+        self,
+        root: Path,
+        *,
+        private_folders: Sequence[Path] = (),
+        lock_wait_s_max: float = 30.0,
+        locks: OneFolderLock | None = None,
+    ) -> None:
+        """`locks`: those of a folder that is shared with strangers, in which nothing but objects lies."""
         self._root = Path(os.path.abspath(root))
         self._private = tuple(Path(os.path.abspath(folder)) for folder in private_folders)
-        self._locks = FolderLocks(self._root / LOCKS, wait_s_max=lock_wait_s_max)
+        self._locks = locks or FolderLocks(self._root / LOCKS, wait_s_max=lock_wait_s_max)
         self._folders = DurableFolders(self._root)
 
     def put_bytes(self, key: str, data: bytes) -> None:

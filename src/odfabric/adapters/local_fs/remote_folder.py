@@ -52,11 +52,7 @@ class FolderRemoteDatasets:
         """Read the URL; files are looked at by the first read. A token has nothing to say to a folder."""
         if self._folder is None:
             raise AccessDenied("folders cannot be read as remotes", hint="the operator may allow one (poll_folder)")
-        base = self._folder.resolve()
-        path = (base / _path_of(url)).resolve()
-        allowed = None if self._anywhere else base
-        if allowed is not None and not path.is_relative_to(allowed):
-            raise AccessDenied("the folder is outside of the one that may be read", hint="use a path below poll_folder")
+        path, allowed = path_below(self._folder, url, anywhere=self._anywhere, setting="poll_folder")
         return FolderRemoteDataset(path, url, allowed=allowed, block_bytes_max=self._block_bytes_max)
 
 
@@ -112,6 +108,18 @@ class FolderRemoteDataset:
             os.close(handle)
             raise NotFound(what, name)
         return os.fdopen(handle, "rb")
+
+
+def path_below(folder: Path, url: str, *, anywhere: bool, setting: str) -> tuple[Path, Path | None]:
+    """The path of a URL, links followed, and what it may not leave (None if it may lead `anywhere`). Raises AccessDenied, InvalidRequest."""
+    base = folder.resolve()
+    try:
+        path = (base / _path_of(url)).resolve()
+    except RuntimeError:
+        raise InvalidRequest("the links of that folder form a loop", place=Place(field="url")) from None
+    if not anywhere and not path.is_relative_to(base):
+        raise AccessDenied("the folder is outside of the one that is allowed", hint=f"use a path below {setting}")
+    return path, None if anywhere else base
 
 
 def _path_of(url: str) -> Path:

@@ -25,6 +25,7 @@ from odfabric.model.people.signing_key import SigningKey
 from odfabric.model.people.variable import Variable
 from odfabric.model.subscriptions.event import Event
 from odfabric.model.subscriptions.subscription import Delivery, DeliveryAttempt, Subscription
+from odfabric.model.transfer.repository import RemoteAlias, RemoteRepository
 from odfabric.ports.people.audit import storable
 
 
@@ -123,6 +124,8 @@ class MemoryStore:
         self.invitations: dict[str, Invitation] = {}
         self.devices: dict[bytes, DeviceAuthorisation] = {}
         self.saved_queries: dict[str, SavedQuery] = {}
+        self.repositories: dict[tuple[AccountId | None, Name], RemoteRepository] = {}
+        self.remote_aliases: set[RemoteAlias] = set()
         self.variables: dict[tuple[DatasetId, str], tuple[Variable, bytes]] = {}
         self.signing_keys: list[tuple[SigningKey, bytes | None]] = []
         self.audit_log: list[LoggedEntry] = []
@@ -144,6 +147,10 @@ class MemoryStore:
     def account_named(self, name: Name) -> StoredAccount | None:
         """The account of a name. The lock must be held."""
         return next((stored for stored in self.accounts.values() if stored.account.name == name), None)
+
+    def drop_aliases(self, dataset: DatasetId) -> None:
+        """Forget where a dataset that goes was pushed to."""
+        self.remote_aliases = {alias for alias in self.remote_aliases if alias.dataset != dataset}
 
     def granted(self, dataset: DatasetId) -> list[Grant]:
         """Grants on a dataset, in order of the grantee's text. The lock must be held."""

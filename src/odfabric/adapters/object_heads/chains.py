@@ -196,6 +196,22 @@ class ObjectHeadChains:
             if audit:
                 self._intents.drop(intent.key)
 
+    def replace(
+        self,
+        dataset: DatasetId,
+        *,
+        expected: Multihash,
+        onto: Multihash | None,
+        blocks: Sequence[EncodedBlock],
+        message: OutboxMessage,
+        audit: Sequence[AuditEntry] = (),
+    ) -> None:
+        """See the port: never, since a head that other nodes follow goes forwards."""
+        raise InvalidRequest(
+            "a node that shares its heads with others cannot replace the history of a dataset",
+            hint="delete the dataset, and make or pull it again",
+        )
+
     def rename(self, dataset: DatasetId, *, alias: DatasetAlias, audit: Sequence[AuditEntry] = ()) -> None:
         """See the port: never, since other nodes know the dataset by the name that was claimed for it."""
         raise InvalidRequest(

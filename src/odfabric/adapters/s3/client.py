@@ -12,20 +12,27 @@ from dataclasses import dataclass
 from typing import Any
 
 import boto3
+from botocore import UNSIGNED
 from botocore.config import Config
 from botocore.exceptions import (
     BotoCoreError,
     ClientError,
     ConnectTimeoutError,
     EndpointConnectionError,
+    HTTPClientError,
     NoCredentialsError,
     ProxyConnectionError,
 )
 
-from odfabric.errors import Determinate, External, Indeterminate
+from odfabric.adapters.s3.guarded import guard_client
+from odfabric.errors import Determinate, External, Indeterminate, OdfError
+from odfabric.ports.sources.egress import TcpConnections
 
 _NOT_SENT = (EndpointConnectionError, ConnectTimeoutError, NoCredentialsError, ProxyConnectionError)
 _SERVER_ERROR = 500
+_FORBIDDEN = 403
+REFUSED = "refused"
+"""Stage of a failure that is the server's word on our rights."""
 _HINTS = {
     "NoSuchBucket": "make the bucket, or correct ODF_OBJECTS_URL",
     "AccessDenied": "the keys must be allowed to read, write, list and delete in the bucket",
@@ -40,7 +47,8 @@ _HINTS = {
 class S3Access:
     """How to reach the server. Without keys the usual chain of the SDK is asked: environment, profile, role of the machine.
 
-    `connect_s_max` and `read_s_max` are the longest waits for a connection and for the next bytes.
+    `connect_s_max` and `read_s_max` are the longest waits for a connection and for the next bytes. Without `signs` requests are a stranger's.
+    `connections` makes those to a server that a user has named.
     """
 
     endpoint_url: str | None = None
@@ -51,25 +59,31 @@ class S3Access:
     read_s_max: float = 60.0
     attempts_max: int = 4
     connections_max: int = 32
+    signs: bool = True
+    connections: TcpConnections | None = None
 
     def client(self) -> Any:
         """A client, safe for threads."""
-        return boto3.client(
+        made = boto3.client(
             "s3",
             endpoint_url=self.endpoint_url,
             region_name=self.region,
             aws_access_key_id=self.access_key,
             aws_secret_access_key=self.secret_key,
             config=Config(
-                signature_version="s3v4",
+                signature_version="s3v4" if self.signs else UNSIGNED,
                 # A server of one's own rarely has a name for each bucket.
                 s3={"addressing_style": "path" if self.endpoint_url else "auto"},
                 retries={"mode": "standard", "total_max_attempts": self.attempts_max},
                 connect_timeout=self.connect_s_max,
                 read_timeout=self.read_s_max,
                 max_pool_connections=self.connections_max,
+                **({} if self.connections is None else {"proxies": {}}),
             ),
         )
+        if self.connections is not None:
+            guard_client(made, self.connections, connect_s_max=self.connect_s_max)
+        return made
 
 
 def status_of(error: ClientError) -> int:
@@ -104,7 +118,14 @@ def failing(key: str, *, changes: bool) -> Iterator[None]:
         yield
     except ClientError as error:
         lost = changes and status_of(error) >= _SERVER_ERROR
-        raise _failure(Indeterminate if lost else Determinate, key, code_of(error)) from error
+        failure = _failure(Indeterminate if lost else Determinate, key, code_of(error))
+        failure.stage = REFUSED if status_of(error) == _FORBIDDEN else None
+        raise failure from error
+    except HTTPClientError as error:
+        refused = error.kwargs.get("error")
+        if isinstance(refused, OdfError):  # of the guard: nothing was sent
+            raise refused from None
+        raise _failure(Indeterminate if changes else Determinate, key, type(error).__name__) from error
     except _NOT_SENT as error:
         raise _failure(Determinate, key, type(error).__name__) from error
     except (BotoCoreError, OSError) as error:

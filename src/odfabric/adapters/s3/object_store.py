@@ -188,6 +188,12 @@ class S3ObjectStore:
             if _is_key(key):
                 yield key
 
+    def folders(self, prefix: str) -> Iterator[str]:
+        """Names of the folders directly below a prefix, which is empty or ends with a slash. Raises Determinate."""
+        place = self._prefix + prefix
+        for page in self._pages(place):
+            yield from (key.removeprefix(place)[:-1] for key in page if key.endswith("/") and key != place)
+
     def delete(self, key: str) -> None:
         """See the port."""
         check_key(key)

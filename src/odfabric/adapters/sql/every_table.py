@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from odfabric.adapters.sql.sources.variable_tables import variables
 from odfabric.adapters.sql.tables import metadata
+from odfabric.adapters.sql.transfer.repository_tables import remote_aliases, repositories
 
-__all__ = ["metadata", "variables"]
+__all__ = ["metadata", "remote_aliases", "repositories", "variables"]

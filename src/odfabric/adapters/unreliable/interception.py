@@ -45,6 +45,8 @@ from odfabric.ports.sources.variables import Variables
 from odfabric.ports.subscriptions.cursors import Cursors
 from odfabric.ports.subscriptions.outbox import Outbox
 from odfabric.ports.subscriptions.subscriptions import Deliveries, Subscriptions
+from odfabric.ports.transfer.destinations import Destination, Destinations
+from odfabric.ports.transfer.repositories import RemoteRepositories
 
 Port = TypeVar("Port")
 T = TypeVar("T")
@@ -66,6 +68,8 @@ def object_kind(key: str) -> str:
     parts = key.split("/")
     if parts[0] in _AREAS:
         return _AREAS[parts[0]]
+    if parts[0] in _KINDS:  # in the store of a single dataset
+        return _KINDS[parts[0]]
     return _KINDS.get(parts[1], "other") if len(parts) > 1 else "other"
 
 
@@ -84,7 +88,13 @@ class PortCalls:
 
 
 CHAINS = PortCalls(
-    effects={"append": "chain.append", "adopt": "chain.adopt", "remove": "chain.remove", "rename": "chain.rename"},
+    effects={
+        "append": "chain.append",
+        "adopt": "chain.adopt",
+        "remove": "chain.remove",
+        "rename": "chain.rename",
+        "replace": "chain.replace",
+    },
     reads={name: f"chain.{name}" for name in ("head", "contains", "row", "rows_down", "idempotency", "commit_of_job")},
 )
 CATALOG = PortCalls(reads={name: f"catalog.{name}" for name in ("by_id", "by_alias", "page", "found", "facets")})
@@ -263,6 +273,19 @@ PROGRAMS = PortCalls(reads={"run": "source.pipe"})
 SAVEPOINTS = PortCalls(reads={"keep": "savepoint.keep", "find": "savepoint.find", "drop": "savepoint.drop"})
 # No crash point: nothing of ours changes, and a message that a dead process has not acknowledged comes again.
 MESSAGE_BATCH = PortCalls(reads={"acknowledge": "source.acknowledge"})
+REPOSITORIES = PortCalls(
+    effects={
+        "add": "repository.add",
+        "remove": "repository.remove",
+        "add_alias": "alias.add",
+        "remove_alias": "alias.remove",
+    },
+    reads={"of": "repository.of", "aliases": "alias.of"},
+)
+DESTINATION = PortCalls(
+    effects={"put": "destination.put", "publish": "destination.publish"},
+    reads={"head": "destination.head", "block": "destination.block", "sizes": "destination.sizes"},
+)
 REMOTE = PortCalls(reads={"head": "remote.head", "block": "remote.block", "download": "remote.download"})
 EXCHANGE = PortCalls(reads={"session": "exchange.session"})
 
@@ -422,6 +445,14 @@ class Interceptor(ABC):
         """The exchange folder."""
         return self.wrap(port, EXCHANGE)
 
+    def repositories(self, port: RemoteRepositories) -> RemoteRepositories:
+        """Repositories elsewhere, and aliases there."""
+        return self.wrap(port, REPOSITORIES)
+
+    def destinations(self, port: Destinations) -> Destinations:
+        """Places that datasets are pushed to."""
+        return _Destinations(port, self)
+
     def remotes(self, port: RemoteDatasets) -> RemoteDatasets:
         """Datasets elsewhere."""
         return _Remotes(port, self)
@@ -478,3 +509,15 @@ class _Remotes:
     def open(self, url: str, *, token: str | None = None) -> RemoteDataset:
         """See the port."""
         return self._interceptor.wrap(self._port.open(url, token=token), REMOTE)
+
+
+class _Destinations:
+    """Opens destinations and intercepts what it opens."""
+
+    def __init__(self, port: Destinations, interceptor: Interceptor) -> None:
+        self._port = port
+        self._interceptor = interceptor
+
+    def open(self, url: str, *, token: str | None = None) -> Destination:
+        """See the port."""
+        return self._interceptor.wrap(self._port.open(url, token=token), DESTINATION)

@@ -16,6 +16,7 @@ from odfabric.model.instant import Instant
 
 if TYPE_CHECKING:
     from odfabric.cli.backends.people_backend import PeopleBackend
+    from odfabric.cli.backends.sharing_backends import SharingBackend
     from odfabric.model.people.account import Visibility
 
 JobListener = Callable[[Mapping[str, object]], None]
@@ -175,6 +176,10 @@ class Backend(Protocol):
         """Verbs of webhooks. Raises InvalidRequest for a workspace."""
 
     @property
+    def sharing(self) -> SharingBackend:
+        """Verbs of repositories elsewhere, and of pushes there."""
+
+    @property
     def people(self) -> PeopleBackend:
         """Verbs of accounts and rights."""
 
@@ -211,6 +216,7 @@ class Backend(Protocol):
         fetch_uncacheable: bool = False,
         fetch_again: bool = False,
         allow_shrink: bool = False,
+        force: bool = False,
     ) -> dict[str, object]:
         """`{id, alias, head, blocks, offsets, rows, upToDate}`, and of a polling source `poll`."""
 

@@ -35,6 +35,7 @@ from odfabric.usecases.jobs.problem import problem_document, query_refusal
 if TYPE_CHECKING:
     import httpx
 
+    from odfabric.cli.backends.sharing_backends import SharingBackend
     from odfabric.formats.manifests.manifest_places import PlacedSnapshot
     from odfabric.model.metadata import DatasetKind
 
@@ -82,6 +83,13 @@ class NodeBackend:
         from odfabric.cli.backends.automation.webhook_backend import NodeWebhooks
 
         return NodeWebhooks(self.connection.send, self._path)
+
+    @property
+    def sharing(self) -> SharingBackend:
+        """Verbs of repositories elsewhere, and of pushes there."""
+        from odfabric.cli.backends.sharing_backends import NodeSharing
+
+        return NodeSharing(self.connection.send, self._path, self._finished)
 
     @property
     def people(self) -> PeopleBackend:
@@ -187,6 +195,7 @@ class NodeBackend:
         fetch_uncacheable: bool = False,
         fetch_again: bool = False,
         allow_shrink: bool = False,
+        force: bool = False,
     ) -> dict[str, object]:
         """Bring a dataset up to date and wait."""
         body = {
@@ -195,6 +204,7 @@ class NodeBackend:
             "fetchUncacheable": fetch_uncacheable,
             "fetchAgain": fetch_again,
             "allowShrink": allow_shrink,
+            **({"force": True} if force else {}),
         }
         return dict(self._finished(self.connection.send("POST", f"{self._path(ref)}/pull", json=body)))
 

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from odfabric.cli.backends.backend import (
     CursorBackend,
@@ -51,6 +52,9 @@ from odfabric.usecases.verification.verify_dataset import VerifyOptions
 from odfabric.wiring import Node
 from odfabric.wiring.composed.renaming import rename
 
+if TYPE_CHECKING:
+    from odfabric.cli.backends.sharing_backends import SharingBackend
+
 READ_BYTES = 1 << 20
 
 
@@ -84,6 +88,13 @@ class WorkspaceBackend:
     def webhooks(self) -> WebhookBackend:
         """A workspace sends none. Raises InvalidRequest."""
         raise InvalidRequest("webhooks are sent by a node", hint="name one with --node; `odf up` starts one")
+
+    @property
+    def sharing(self) -> SharingBackend:
+        """Verbs of repositories elsewhere, and of pushes there."""
+        from odfabric.cli.backends.sharing_backends import WorkspaceSharing
+
+        return WorkspaceSharing(self._node, self._finish)
 
     @property
     def people(self) -> PeopleBackend:
@@ -200,9 +211,11 @@ class WorkspaceBackend:
         fetch_uncacheable: bool = False,
         fetch_again: bool = False,
         allow_shrink: bool = False,
+        force: bool = False,
     ) -> dict[str, object]:
-        """Bring a dataset up to date and wait."""
+        """Bring a dataset up to date and wait. `url` may name a dataset of a repository."""
         alias, dataset = None, None
+        url = None if url is None else self._node.sharing.names.source_url(url, self._node.operator)
         try:
             entry = self._resolve(ref)
             alias, dataset = entry.alias, entry.id
@@ -221,6 +234,7 @@ class WorkspaceBackend:
             fetch_uncacheable=fetch_uncacheable,
             allow_shrink=allow_shrink,
             fetch_again=fetch_again,
+            force=force,
             folder_of_user=Path.cwd(),
         )
         return dict(self._finish(self._node.requests.pull(request)))

@@ -227,12 +227,15 @@ def ingest(
 
 def pull(
     context: typer.Context,
-    refs: list[str] = typer.Argument(help="Datasets, or the URL of a remote one together with --as"),
-    name: str = typer.Option("", "--as", help="Name of the copy of a remote dataset"),
+    refs: list[str] = typer.Argument(help="Datasets; of others the URL or REPOSITORY/[account/]dataset"),
+    name: str = typer.Option("", "--as", help="Name of the copy of a remote dataset; default: its name there"),
     recursive: bool = typer.Option(False, "--recursive", "-r", help="Bring inputs up to date first"),
     fetch_uncacheable: bool = typer.Option(False, help="Append what a source sends that cannot tell what is new"),
     allow_shrink: bool = typer.Option(False, help="A Snapshot may lose most of its rows"),
     fetch: bool = typer.Option(False, help="Fetch again what is kept of a pull that fetched and then failed"),
+    force: bool = typer.Option(
+        False, "--force", help="Replace a copy that is ahead of its source or aside from it; takes the right to rewrite"
+    ),
 ) -> None:
     """Bring datasets up to date: poll, transform or copy. One that fails does not keep the others from it; its failure is told at the end."""
     from odfabric.usecases.polling.poll_report import poll_lines
@@ -242,7 +245,7 @@ def pull(
     failed: list[OdfError | JobFailed] = []
     with backend_of(context_of(context), output, pulls=True) as backend:
         for number, ref in enumerate(refs, 1):
-            url = ref if "://" in ref else None
+            url = ref if backend.sharing.is_remote(ref) else None
             target = name or (ref.rstrip("/").rpartition("/")[2] if url else ref)
             try:
                 pulled = backend.pull(
@@ -252,6 +255,7 @@ def pull(
                     fetch_uncacheable=fetch_uncacheable,
                     allow_shrink=allow_shrink,
                     fetch_again=fetch,
+                    force=force,
                 )
             except External:
                 if len(refs) > 1:

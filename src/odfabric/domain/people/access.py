@@ -41,6 +41,7 @@ class Action(Enum):
     PUSH = "push to"
     WRITE = "change"
     SHARE = "share"
+    REWRITE = "rewrite the history of"
     DELETE = "delete"
     CREATE = "create"
     MANAGE = "manage"
@@ -65,6 +66,7 @@ LEAST_ROLES = {
     Action.PUSH: DatasetRole.CONTRIBUTOR,
     Action.WRITE: DatasetRole.EDITOR,
     Action.SHARE: DatasetRole.MAINTAINER,
+    Action.REWRITE: DatasetRole.OWNER,
     Action.DELETE: DatasetRole.OWNER,
 }
 """The least role on a dataset that each action on it needs."""
@@ -246,7 +248,7 @@ class AccessPolicy:
         return role is OrganisationRole.ADMIN or (role is not None and action is Action.CREATE)
 
 
-_SYSTEM_ONLY = frozenset({Action.PUSH, Action.WRITE, Action.DELETE})
+_SYSTEM_ONLY = frozenset({Action.PUSH, Action.WRITE, Action.REWRITE, Action.DELETE})
 """What nobody but the node itself may do to the system's datasets, admins included."""
 
 

@@ -31,6 +31,7 @@ def pull_members(request: PullRequest) -> dict[str, object]:
         "fetchUncacheable": request.fetch_uncacheable,
         "allowShrink": request.allow_shrink,
         "fetchAgain": request.fetch_again,
+        "force": request.force,
         "folderOfUser": str(request.folder_of_user) if request.folder_of_user is not None else None,
     }
 
@@ -47,6 +48,7 @@ def read_pull_request(job: Job) -> PullRequest:
         fetch_uncacheable=members.flag("fetchUncacheable"),
         allow_shrink=members.flag_or_false("allowShrink"),
         fetch_again=members.flag_or_false("fetchAgain"),
+        force=members.flag_or_false("force"),
         folder_of_user=members.parsed_or_none("folderOfUser", Path),
     )
 

@@ -40,11 +40,12 @@ class JobKind(Enum):
     INDEX = "index"
     JUDGE = "judge"
     TRY = "try"
+    SEND = "send"
 
     @property
     def lane(self) -> Lane:
-        """Files are judged and indexes built without the engine."""
-        return Lane.LIGHT if self in (JobKind.INDEX, JobKind.JUDGE) else Lane.HEAVY
+        """Files are judged, indexes built and datasets sent without the engine."""
+        return Lane.LIGHT if self in (JobKind.INDEX, JobKind.JUDGE, JobKind.SEND) else Lane.HEAVY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

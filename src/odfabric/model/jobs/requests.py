@@ -13,6 +13,7 @@ from odfabric.model.file_shape import FileShape
 from odfabric.model.identity import DatasetAlias, DatasetId
 from odfabric.model.instant import Instant
 from odfabric.model.multihash import Multihash
+from odfabric.model.people.account import Visibility
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +75,8 @@ class PullRequest:
     """What a pull job was asked for. With `url` the dataset is (or becomes) a copy of the remote one, named `alias`.
 
     `recursive` brings the inputs up to date first; `fetch_uncacheable` appends what a source sends that cannot tell what is new;
-    `fetch_again` ignores what is kept of a pull that fetched and then failed; `allow_shrink` confirms that a Snapshot loses most of its rows.
+    `fetch_again` ignores what is kept of a pull that fetched and then failed; `allow_shrink` confirms that a Snapshot loses most of its rows;
+    `force` replaces a copy that is ahead of its source or aside from it, which takes the right to rewrite its history.
     `folder_of_user` is set by the command line on a workspace alone: the person's own files may be read, from this folder on.
     """
 
@@ -85,7 +87,20 @@ class PullRequest:
     fetch_uncacheable: bool = False
     allow_shrink: bool = False
     fetch_again: bool = False
+    force: bool = False
     folder_of_user: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendRequest:
+    """A push of a dataset to elsewhere. `to` is a URL, a repository, or `repository/[account/]dataset`; None lets the aliases decide.
+
+    With `force` what is there may lose history of its own. `visibility` is for a dataset that is new on a node.
+    """
+
+    to: str | None = None
+    force: bool = False
+    visibility: Visibility = Visibility.PRIVATE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -66,6 +66,23 @@ class ChainWriter(ChainReader, Protocol):
         block answers. Raises as `append` does, ValueError if the pages do not lead from `expected` to `head`.
         """
 
+    def replace(
+        self,
+        dataset: DatasetId,
+        *,
+        expected: Multihash,
+        onto: Multihash | None,
+        blocks: Sequence[EncodedBlock],
+        message: OutboxMessage,
+        audit: Sequence[AuditEntry] = (),
+    ) -> None:
+        """Put `blocks` (oldest first) in the place of all that follows block `onto` (None: the whole chain) if the head is `expected`.
+
+        Without blocks the head goes back to `onto`. Records of keys that the replaced blocks have sealed go with them; marks of jobs
+        stay. How many bytes the dataset stores is not known then. Raises as `append`, NotFound for an `onto` that the chain does not
+        include, InvalidRequest where nodes share heads, which never go back; ValueError for blocks that do not follow `onto`.
+        """
+
     def remove(
         self, dataset: DatasetId, *, expected: Multihash, message: OutboxMessage, audit: Sequence[AuditEntry] = ()
     ) -> None:
@@ -103,6 +120,15 @@ def check_appendable(
     _check_grants(entry, grants)
     last = _check_links(blocks, expected, blocks[0].block.sequence_number)
     if (message.old_head, message.new_head) != (expected, last):
+        raise ValueError("the outbox message tells of another move of the head")
+
+
+def check_replacement(*, onto: Multihash | None, blocks: Sequence[EncodedBlock], message: OutboxMessage) -> None:
+    """What every adapter of `replace` checks first: raises ValueError unless the parts of the call fit each other."""
+    if not blocks and onto is None:
+        raise ValueError("a chain of no blocks")
+    last = _check_links(blocks, onto, blocks[0].block.sequence_number) if blocks else onto
+    if message.new_head != last:
         raise ValueError("the outbox message tells of another move of the head")
 
 

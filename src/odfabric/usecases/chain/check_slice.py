@@ -15,14 +15,21 @@ from odfabric.errors import IncompatibleSchema, InvalidBlock, InvalidData
 from odfabric.formats.identifiers.physical_hash import physical_hash
 from odfabric.formats.slices.slice_check import examine_slice
 from odfabric.model.metadata import DataSlice
+from odfabric.model.multihash import Multihash
 
 
 def slice_problems(
-    before: ChainState, link: ChainLink, declared: DataSlice, path: Path | None
+    before: ChainState,
+    link: ChainLink,
+    declared: DataSlice,
+    path: Path | None,
+    *,
+    hashed: tuple[Multihash, int] | None = None,
 ) -> list[VerificationProblem]:
     """What is wrong with a slice, of which `path` is a local copy (None: it is missing), of the block on top of `before`.
 
-    The block itself has passed the rules of chains.
+    The block itself has passed the rules of chains. `hashed` is what the bytes of the copy hash to, and how many there are, if that has
+    been found out before.
     """
     dataset = before.dataset_id
 
@@ -33,7 +40,7 @@ def slice_problems(
     found: FoundSlice | None = None
     messages: tuple[str, ...] = ()
     if path is not None:
-        physical, size = physical_hash(path)
+        physical, size = hashed or physical_hash(path)
         try:
             rules = slice_rules(before, declared.offset_interval, system_time=link.block.system_time)
             examined = examine_slice(path, rules)

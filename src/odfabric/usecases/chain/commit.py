@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -44,6 +45,10 @@ _log = logging.getLogger(__name__)
 
 LOOKED_UP_MAX = 100
 """Objects of a commit that are looked up one by one, however short the chain before it."""
+
+STORED_ONE_BY_ONE_MAX = 16
+STORED_AT_ONCE = 10
+"""Blocks of a long commit that are written at a time."""
 
 INPUTS_WAIT_S_MAX = 30.0
 """How long a thread waits for others of its process that declare inputs or remove datasets, in seconds."""
@@ -168,6 +173,39 @@ class Commits:
             _log.info("committed, blocks: %d", len(done.blocks), extra=ids)
             return done
         raise moved or ValueError("a commit needs at least one attempt")
+
+    def replace(
+        self,
+        entry: CatalogEntry,
+        blocks: Sequence[EncodedBlock],
+        *,
+        onto: Multihash | None,
+        if_match: Multihash,
+        by: Actor = THE_NODE,
+    ) -> None:
+        """Put `blocks` in the place of all that follows `onto` (None: the whole chain): history that others may have read is gone.
+
+        Whoever calls this has asked for the right to it; the audit names them. Without blocks the head goes back to `onto`. Raises
+        HeadMoved if the head is not `if_match`, NotFound, InvalidRequest where nodes share heads, LimitExceeded, Determinate, Indeterminate.
+        """
+        planned = PlannedCommit(tuple(blocks))
+        last = blocks[-1].hash if blocks else onto
+        message = OutboxMessage(entry.id, if_match, last, self._now())
+        if blocks:
+            self._store_blocks(entry.id, planned)
+        audit = self._entries(AuditKind.HISTORY_REPLACED, message, entry, [by])
+        try:
+            with self._objects.exclusive(collector_lock(entry.id)):
+                if blocks:
+                    self._check_present(entry.id, planned.blocks)
+                self._chains.replace(
+                    entry.id, expected=if_match, onto=onto, blocks=planned.blocks, message=message, audit=audit
+                )
+        except Indeterminate:
+            head = self._chains.head(entry.id)
+            if head is None or head.hash != last:
+                raise
+        self._published_at_last(entry.id)
 
     def adopt(
         self,
@@ -349,8 +387,18 @@ class Commits:
         largest = max(len(block.data) for block in planned.blocks)
         if largest > maximum:  # it could never be read again
             raise LimitExceeded(f"a block of {largest} bytes", limit="block_bytes_max", maximum=maximum)
-        for block in planned.blocks:
+
+        def store(block: EncodedBlock) -> None:
             self._objects.put_bytes(block_key(dataset, block.hash), block.data)
+
+        if len(planned.blocks) <= STORED_ONE_BY_ONE_MAX:
+            for block in planned.blocks:
+                store(block)
+            return
+        # Each is made durable by itself, and a chain that comes from elsewhere has many.
+        with ThreadPoolExecutor(STORED_AT_ONCE, thread_name_prefix="blocks") as threads:
+            for _ in threads.map(store, planned.blocks):
+                pass
 
     @staticmethod
     def _entries(

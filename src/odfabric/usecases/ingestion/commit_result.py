@@ -20,6 +20,7 @@ from odfabric.domain.ingestion.row_changes import (
     undeclared_fields,
     undeclared_value,
 )
+from odfabric.model.commit import EncodedBlock
 from odfabric.model.engine import UNDECLARED_LISTED_MAX, RenamedColumn, RowChanges, UndeclaredField
 from odfabric.model.intake import RejectedRows
 from odfabric.model.metadata import AddData, DataSlice, ExecuteTransform, MetadataBlock, SetDataSchema
@@ -80,6 +81,14 @@ class CommitResult:
 def result_of(committed: Committed) -> CommitResult:
     """The result of a head move that was just made."""
     return _result(committed.head, [(block.hash, block.block) for block in committed.blocks])
+
+
+def result_of_replacement(common: Multihash | None, blocks: Sequence[EncodedBlock]) -> CommitResult:
+    """The result of a chain whose blocks above `common` were replaced by these; by none, if the head went back to it."""
+    head = blocks[-1].hash if blocks else common
+    if head is None:
+        raise ValueError("a chain of no blocks")
+    return _result(head, [(block.hash, block.block) for block in blocks])
 
 
 def result_of_ingest(committed: Committed | None, planned: PlannedIngest, *, head: Multihash) -> CommitResult:

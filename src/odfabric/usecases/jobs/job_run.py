@@ -97,6 +97,10 @@ class LeasedRun:
         if self.stopping():
             raise Determinate("the worker is stopping")
         self._document.update(stage=progress.stage, done=progress.done, total=progress.total)
+        if progress.unit:
+            self._document["unit"] = progress.unit
+        else:
+            self._document.pop("unit", None)
         self.listener(self._document)
         if self._clock.now().millis - self._reported_at.millis >= self._report_ms:
             self.heartbeat()

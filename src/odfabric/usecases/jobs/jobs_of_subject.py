@@ -23,6 +23,7 @@ _ACTIONS = {
     JobKind.INDEX: (Action.WRITE, Scope.MANAGE),
     JobKind.JUDGE: (Action.PUSH, Scope.PUSH),
     JobKind.TRY: (Action.PUSH, Scope.PUSH),
+    JobKind.SEND: (Action.WRITE, Scope.MANAGE),
 }
 """What each kind of job was asked for, and the scope that it takes."""
 AHEAD_MAX = 200

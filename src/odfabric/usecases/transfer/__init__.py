@@ -1,1 +1,1 @@
-"""Datasets between nodes: pull copies, serve objects to peers."""
+"""Datasets between nodes, folders and buckets: pull copies, push, serve objects to peers."""

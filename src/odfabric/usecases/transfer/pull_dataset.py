@@ -30,10 +30,11 @@ from odfabric.usecases.rights.account_quotas import AccountQuotas
 
 @dataclass(frozen=True, slots=True)
 class RemoteCopy:
-    """A dataset that is, or becomes, a copy of the one at `url`."""
+    """A dataset that is, or becomes, a copy of the one at `url`; with `force` also if it loses history of its own."""
 
     alias: DatasetAlias
     url: str
+    force: bool = False
 
 
 Poll = Callable[[CatalogEntry, JobRun, PullRequest], Polled]
@@ -67,10 +68,12 @@ class PullRights:
         """Whether the asker may change the dataset."""
         return self.access.allows(self.subject, Action.WRITE, entry)
 
-    def check_copy(self, alias: DatasetAlias, entry: CatalogEntry | None) -> None:
+    def check_copy(self, alias: DatasetAlias, entry: CatalogEntry | None, *, force: bool = False) -> None:
         """The same for a dataset that is, or becomes, a copy."""
         if entry is not None:
             self.check_pull(entry)
+            if force:
+                self.access.require(self.subject, Action.REWRITE, entry)
         else:
             self.access.require_here(self.subject, Action.CREATE, under=owner_of(alias), shown=str(alias))
             self.quotas.check_new_dataset(owner_of(alias))
@@ -120,11 +123,13 @@ def run_pull(
     request = read_pull_request(job)
     alias = DatasetAlias(request.alias.account or repository.account, request.alias.name)
     if request.url is not None:
-        rights.check_copy(alias, repository.find(alias))
-        result = verbs.sync(RemoteCopy(alias, request.url), run)
+        rights.check_copy(alias, repository.find(alias), force=request.force)
+        result = verbs.sync(RemoteCopy(alias, request.url, request.force), run)
         return _answer(repository.resolve(alias), Polled(result, None), repository)
     entry = repository.resolve(request.dataset or alias)
     rights.check_pull(entry)
+    if request.force:
+        rights.check_copy(alias, entry, force=True)
     return _answer(entry, _pull(entry, request, run, rights=rights, repository=repository, verbs=verbs), repository)
 
 
@@ -154,7 +159,7 @@ def _inputs(entry: CatalogEntry, repository: Repository) -> tuple[DatasetId, ...
 
 def _pull_one(entry: CatalogEntry, request: PullRequest, run: JobRun, verbs: PullVerbs) -> Polled:
     if entry.remote_url is not None:
-        return Polled(verbs.sync(RemoteCopy(entry.alias, entry.remote_url), run), None)
+        return Polled(verbs.sync(RemoteCopy(entry.alias, entry.remote_url, request.force), run), None)
     if entry.kind is DatasetKind.DERIVATIVE:
         return Polled(verbs.transform(entry, run), None)
     return verbs.poll(entry, run, request)

@@ -1,27 +1,35 @@
 """Bring the objects of received blocks here, and compare each with what every block says of it.
 
-Invariant: an object that is here already (of an earlier block, an earlier pull, or a chain that was deleted) is compared as one that
-comes now is; only its bytes are not fetched again. Nothing is stored that does not hash to its name.
+Invariant: an object that is here already (of an earlier block, an earlier transfer, or a chain that was deleted) is compared as one that
+comes now is; only its bytes are not fetched again. Nothing is stored that does not hash to its name. Several come at once; what is told of
+the progress counts those that are stored.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from odfabric.domain.chain.state import ChainState
+from odfabric.domain.chain.state import ChainState, apply
 from odfabric.domain.chain.verify import verify_checkpoint
 from odfabric.domain.chain.walk import ChainLink
 from odfabric.errors import CorruptedSource, LimitExceeded, NotFound
 from odfabric.formats.identifiers.dataset_layout import CHECKPOINTS, DATA, object_key
 from odfabric.formats.identifiers.physical_hash import physical_hash
+from odfabric.model.commit import EncodedBlock
+from odfabric.model.engine import BYTES, EngineProgress
 from odfabric.model.identity import DatasetId
 from odfabric.model.metadata import AddData, Checkpoint, DataSlice, ExecuteTransform
 from odfabric.model.multihash import Multihash
 from odfabric.ports.datasets.object_store import ObjectStore
-from odfabric.ports.sources.egress import RemoteDataset
 from odfabric.usecases.chain.check_slice import slice_problems
 from odfabric.usecases.chain.store_slice import put_back
+from odfabric.usecases.transfer.arriving_chain import ObjectSource
+from odfabric.usecases.transfer.at_once import each_at_once
+
+Report = Callable[[EngineProgress], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,70 +42,78 @@ class _LocalFile:
     damaged: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """An object and the blocks that name it, each with the state before it; the first one says how large it is."""
+
+    area: str
+    declared: DataSlice | Checkpoint
+    named_by: list[tuple[ChainLink, ChainState, DataSlice | Checkpoint]]
+
+
 @dataclass(slots=True, kw_only=True)
 class ObjectReceiver:
-    """The objects of one remote dataset; `folder` is private to one pull."""
+    """The objects of one arriving dataset; `folder` is private to one transfer. At most `at_once` are on their way."""
 
     dataset: DatasetId
-    remote: RemoteDataset
+    source: ObjectSource
     folder: Path
     objects: ObjectStore
     object_bytes_max: int
-    _checkpoints: dict[Multihash, Checkpoint] = field(default_factory=dict)
+    at_once: int
 
-    def receive(self, link: ChainLink, before: ChainState) -> None:
-        """Store what a block on top of `before` names, if all is as the block says.
+    def receive(self, before: ChainState, blocks: Sequence[EncodedBlock], *, report: Report) -> None:
+        """Store what `blocks` on top of `before` name, if all is as each of them says.
 
-        Raises CorruptedSource naming block and object, LimitExceeded.
+        Raises CorruptedSource naming block and object, LimitExceeded, Determinate.
         """
-        event = link.block.event
-        if not isinstance(event, AddData | ExecuteTransform):
-            return
-        if event.new_data is not None:
-            self._receive_slice(link, before, event.new_data)
-        if event.new_checkpoint is not None:
-            self._receive_checkpoint(link, event.new_checkpoint)
+        wanted = list(_wanted(before, blocks))
+        total = sum(each.declared.size for each in wanted)
+        done = count = 0
+        report(_progress(0, len(wanted), 0, total))
+        works = (partial(self._receive, number, each) for number, each in enumerate(wanted))
+        for size in each_at_once(works, at_once=self.at_once):
+            done, count = done + size, count + 1
+            report(_progress(count, len(wanted), done, total))
 
-    def _receive_slice(self, link: ChainLink, before: ChainState, declared: DataSlice) -> None:
-        file = self._file(DATA, declared, link)
-        for problem in slice_problems(before, link, declared, file.path):
-            raise _refused(DATA, declared, link, problem.message)
-        self._keep(DATA, declared, file)
+    def _receive(self, number: int, wanted: _Wanted) -> int:
+        """Bring one object; its size in bytes."""
+        link = wanted.named_by[0][0]
+        file = self._file(wanted, link, self.folder / f"{wanted.declared.physical_hash}-{number}")
+        for link, before, declared in wanted.named_by:
+            if isinstance(declared, DataSlice):
+                hashed = (declared.physical_hash, file.size)
+                problems = [each.message for each in slice_problems(before, link, declared, file.path, hashed=hashed)]
+            else:
+                found = Checkpoint(physical_hash=declared.physical_hash, size=file.size)
+                problem = verify_checkpoint(self.dataset, link.hash, declared=declared, found=found)
+                problems = [problem.message] if problem is not None else []
+            if problems:
+                raise _refused(wanted.area, declared, link, problems[0])
+        self._keep(wanted, file)
+        return file.size
 
-    def _receive_checkpoint(self, link: ChainLink, declared: Checkpoint) -> None:
-        """Blocks repeat the checkpoint of those before them: its bytes are looked at once."""
-        found = self._checkpoints.get(declared.physical_hash)
-        file = None if found else self._file(CHECKPOINTS, declared, link)
-        if file is not None:
-            found = Checkpoint(physical_hash=declared.physical_hash, size=file.size)
-        problem = verify_checkpoint(self.dataset, link.hash, declared=declared, found=found)
-        if found is None or problem is not None:
-            raise _refused(CHECKPOINTS, declared, link, problem.message if problem else "it is missing")
-        if file is not None:
-            self._keep(CHECKPOINTS, declared, file)
-            self._checkpoints[declared.physical_hash] = found
-
-    def _file(self, area: str, declared: DataSlice | Checkpoint, link: ChainLink) -> _LocalFile:
-        """The object from the store, or if that has none, or a damaged one, from the remote."""
-        name, path = declared.physical_hash, self.folder / str(declared.physical_hash)
-        if declared.size > self.object_bytes_max:
+    def _file(self, wanted: _Wanted, link: ChainLink, path: Path) -> _LocalFile:
+        """The object from the store, or if that has none, or a damaged one, from the source."""
+        name = wanted.declared.physical_hash
+        if wanted.declared.size > self.object_bytes_max:
             maximum = self.object_bytes_max
-            raise LimitExceeded(f"{area} object {name} is too large", limit="object_bytes_max", maximum=maximum)
+            raise LimitExceeded(f"{wanted.area} object {name} is too large", limit="object_bytes_max", maximum=maximum)
         try:
-            self.objects.materialize(object_key(self.dataset, area, name), path)
+            self.objects.materialize(object_key(self.dataset, wanted.area, name), path)
         except NotFound:
-            return _LocalFile(path, self._fetch(area, declared, link, path))
+            return _LocalFile(path, self._fetch(wanted, link, path))
         found, size = physical_hash(path)
         if found == name:
             return _LocalFile(path, size, kept=True)
         path.unlink()
-        return _LocalFile(path, self._fetch(area, declared, link, path), damaged=True)
+        return _LocalFile(path, self._fetch(wanted, link, path), damaged=True)
 
-    def _fetch(self, area: str, declared: DataSlice | Checkpoint, link: ChainLink, path: Path) -> int:
+    def _fetch(self, wanted: _Wanted, link: ChainLink, path: Path) -> int:
         """Download an object that hashes to its name; returns its size in bytes."""
-        name = declared.physical_hash
+        area, declared = wanted.area, wanted.declared
         try:
-            self.remote.download(area, name, size_max=declared.size, into=path)
+            self.source.download(area, declared.physical_hash, size_max=declared.size, into=path)
         except NotFound as error:
             raise _refused(area, declared, link, "the source does not have it") from error
         except LimitExceeded as error:
@@ -105,20 +121,67 @@ class ObjectReceiver:
                 raise
             raise _refused(area, declared, link, f"it is larger than {declared.size} bytes") from error
         found, size = physical_hash(path)
-        if found != name or size != declared.size:
+        if found != declared.physical_hash or size != declared.size:
             message = (
                 f"what the source serves has {size} bytes and the hash {found}, {declared.size} bytes are declared"
             )
             raise _refused(area, declared, link, message)
         return size
 
-    def _keep(self, area: str, declared: DataSlice | Checkpoint, file: _LocalFile) -> None:
-        key = object_key(self.dataset, area, declared.physical_hash)
+    def _keep(self, wanted: _Wanted, file: _LocalFile) -> None:
+        key = object_key(self.dataset, wanted.area, wanted.declared.physical_hash)
         if file.damaged:
             put_back(key, file.path, size=file.size, objects=self.objects)
         elif not file.kept:
             self.objects.put_file(key, file.path)
         file.path.unlink()
+
+
+def missing_objects(
+    dataset: DatasetId, blocks: Sequence[EncodedBlock], *, objects: ObjectStore
+) -> list[tuple[str, DataSlice | Checkpoint]]:
+    """Folder and declaration of each object of the blocks that the store does not have, each once, oldest first."""
+    wanted = _wanted_by_name(blocks)
+    return [
+        (area, declared)
+        for area, declared in wanted
+        if objects.stat(object_key(dataset, area, declared.physical_hash)) is None
+    ]
+
+
+def _wanted_by_name(blocks: Sequence[EncodedBlock]) -> list[tuple[str, DataSlice | Checkpoint]]:
+    found: dict[tuple[str, Multihash], DataSlice | Checkpoint] = {}
+    for encoded in blocks:
+        for area, declared in declared_objects(encoded):
+            found.setdefault((area, declared.physical_hash), declared)
+    return [(area, declared) for (area, _), declared in found.items()]
+
+
+def declared_objects(encoded: EncodedBlock) -> Iterator[tuple[str, DataSlice | Checkpoint]]:
+    """Folder and declaration of the objects of a block."""
+    event = encoded.block.event
+    if isinstance(event, AddData | ExecuteTransform):
+        if event.new_data is not None:
+            yield DATA, event.new_data
+        if event.new_checkpoint is not None:
+            yield CHECKPOINTS, event.new_checkpoint
+
+
+def _wanted(before: ChainState, blocks: Sequence[EncodedBlock]) -> list[_Wanted]:
+    """Each object once: blocks repeat the checkpoint of those before them, and its bytes are looked at once."""
+    found: dict[tuple[str, Multihash], _Wanted] = {}
+    state = before
+    for encoded in blocks:
+        link = ChainLink(encoded.hash, encoded.block)
+        for area, declared in declared_objects(encoded):
+            wanted = found.setdefault((area, declared.physical_hash), _Wanted(area, declared, []))
+            wanted.named_by.append((link, state, declared))
+        state = apply(state, encoded.hash, encoded.block)
+    return list(found.values())
+
+
+def _progress(count: int, objects: int, done: int, total: int) -> EngineProgress:
+    return EngineProgress(stage=f"receive, {count} of {objects} objects", done=done, total=total, unit=BYTES)
 
 
 def _refused(area: str, declared: DataSlice | Checkpoint, link: ChainLink, message: str) -> CorruptedSource:

@@ -15,11 +15,11 @@ class ServingVerbs:
     """Verbs of the simple transfer protocol, as its server has them."""
 
     core: NodeCore
-    _referred: ReferredObjects = field(init=False)
+    referred: ReferredObjects = field(init=False)
 
     def __post_init__(self) -> None:
         names_max = self.core.settings.served_names_cached_max
-        object.__setattr__(self, "_referred", ReferredObjects(self.core.repository, names_max=names_max))
+        object.__setattr__(self, "referred", ReferredObjects(self.core.repository, names_max=names_max))
 
     def head(self, entry: CatalogEntry) -> Multihash:
         """What `refs/head` answers."""
@@ -27,4 +27,4 @@ class ServingVerbs:
 
     def object(self, entry: CatalogEntry, folder: str, name: Multihash) -> ServedObject:
         """A block, slice or checkpoint of this very dataset."""
-        return serve_object(entry, folder, name, referred=self._referred, link_s=self.core.settings.object_link_s)
+        return serve_object(entry, folder, name, referred=self.referred, link_s=self.core.settings.object_link_s)

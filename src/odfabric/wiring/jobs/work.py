@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from odfabric.domain.ingestion.intake_limits import IntakeLimits
 from odfabric.domain.people.access import Action, Subject
+from odfabric.domain.transfer.direction import LOCAL, TransferProtocol, choose_protocol, scheme_of
 from odfabric.formats.files.file_rows import RowLimits
 from odfabric.formats.jobs.try_request import read_try_request
 from odfabric.model.commit import CatalogEntry
@@ -33,11 +34,17 @@ from odfabric.usecases.rights.access import Access
 from odfabric.usecases.rights.account_quotas import AccountQuotas
 from odfabric.usecases.transfer.pull_dataset import PullRights, PullVerbs, RemoteCopy, run_pull
 from odfabric.usecases.transfer.pull_remote import pull_remote
+from odfabric.usecases.transfer.receive_chain import Landing, ReceivePorts
+from odfabric.usecases.transfer.send_dataset import run_send
+from odfabric.usecases.transfer.serve_objects import ReferredObjects
+from odfabric.usecases.transfer.smart_pull import smart_pull
 from odfabric.usecases.transform.run_transform import TransformPorts, run_transform
 from odfabric.usecases.verification.verify_dataset import run_verify
 from odfabric.wiring.engine.engines import transaction_limits
 from odfabric.wiring.jobs.indexes import IndexVerbs
 from odfabric.wiring.node_ports import NodePorts
+from odfabric.wiring.transfer.sharing import SharingVerbs
+from odfabric.wiring.transfer.smart import SmartVerbs, smart_peers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +60,7 @@ class JobWork:
     commits: Commits
     indexes: IndexVerbs
     variables: VariableVerbs
+    sharing: SharingVerbs
 
     @property
     def verbs(self) -> Mapping[JobKind, Callable[[Job, LeasedRun], Mapping[str, object]]]:
@@ -64,7 +72,20 @@ class JobWork:
             JobKind.INDEX: self.indexes.run,
             JobKind.JUDGE: self._run_judge,
             JobKind.TRY: self._run_try,
+            JobKind.SEND: self._run_send,
         }
+
+    def smart(self, referred: ReferredObjects) -> SmartVerbs:
+        """The server's side of the Smart protocol."""
+        return SmartVerbs(
+            ports=self.ports,
+            settings=self.settings,
+            access=self.access,
+            quotas=self.quotas,
+            repository=self.repository,
+            referred=referred,
+            receiving=self.receiving,
+        )
 
     def _check(self, job: Job, action: Action) -> None:
         """Raises NotFound, AccessDenied or CredentialRefused if whoever asked may not do this to the job's dataset any more."""
@@ -120,6 +141,9 @@ class JobWork:
     def _run_judge(self, job: Job, run: LeasedRun) -> Mapping[str, object]:
         self._asker(job)
         return run_judge(job, run, ports=self._files())
+
+    def _run_send(self, job: Job, run: LeasedRun) -> Mapping[str, object]:
+        return run_send(job, run, subject=self._asker(job), verbs=self.sharing.sending)
 
     def _run_try(self, job: Job, run: LeasedRun) -> Mapping[str, object]:
         subject, target = self._asker(job), read_try_request(job).target
@@ -190,16 +214,28 @@ class JobWork:
 
     def _sync(self, copy: RemoteCopy, run: JobRun) -> CommitResult | None:
         ports = self.ports
+        landing = Landing(alias=copy.alias, remote_url=copy.url, force=copy.force)
+        if choose_protocol(scheme_of(copy.url), LOCAL) is TransferProtocol.SMART:
+            peers = smart_peers(ports, self.settings)
+            return smart_pull(landing, copy.url, run=run, peers=peers, exchange=ports.exchange, ports=self.receiving)
         return pull_remote(
-            copy.alias,
+            landing,
             copy.url,
             run=run,
-            repository=self.repository,
-            commits=self.commits,
             remotes=ports.remotes,
             exchange=ports.exchange,
-            objects=ports.objects,
-            clock=ports.clock,
+            ports=self.receiving,
+        )
+
+    @property
+    def receiving(self) -> ReceivePorts:
+        """What takes a chain in that comes from elsewhere."""
+        return ReceivePorts(
+            repository=self.repository,
+            commits=self.commits,
+            objects=self.ports.objects,
+            clock=self.ports.clock,
             blocks_max=self.settings.chain_blocks_max,
             object_bytes_max=self.settings.object_bytes_max,
+            at_once=self.settings.transfers_at_once,
         )

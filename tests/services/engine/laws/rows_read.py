@@ -17,7 +17,7 @@ from odfabric_engine_spark.operators.keyed_recompute import recompute_run
 from odfabric_engine_spark.state.row_state import RowState
 from odfabric_engine_spark.state.run import Run
 
-_MERGING = ((RowState, "sealed"), (RowState, "_together"), (RowState, "_written"), (GroupState, "sealed"))
+_MERGING = ((RowState, "to_store"), (RowState, "_together"), (RowState, "_written"), (GroupState, "to_store"))
 
 
 @dataclass(frozen=True)

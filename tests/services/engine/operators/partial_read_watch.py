@@ -31,7 +31,7 @@ class PartialReadWatch:
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, maker: str, kind: type[StoredOrder]) -> None:
-        """`maker` is the function by which `rows_plan` makes them."""
+        """`maker` is the function by which `recompute_plan` makes them."""
         self._monkeypatch = monkeypatch
         self._maker = maker
         self.found: list[bool] = []

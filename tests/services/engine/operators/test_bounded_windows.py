@@ -122,7 +122,7 @@ SIZES = ((300, 0), (1, 1), (2, 1), (0, 3), (3, 2), (12, 12))
 
 @pytest.fixture
 def watch(monkeypatch: pytest.MonkeyPatch) -> PartialReadWatch:
-    return PartialReadWatch(monkeypatch, "nearby_of", BoundedFrameRead)
+    return PartialReadWatch(monkeypatch, "bounded_frames_of", BoundedFrameRead)
 
 
 @pytest.mark.parametrize("name", NEAR)

@@ -148,7 +148,7 @@ SIZES = ((300, 0), (2, 1), (0, 3), (12, 12))
 
 @pytest.fixture
 def watch(monkeypatch: pytest.MonkeyPatch) -> PartialReadWatch:
-    return PartialReadWatch(monkeypatch, "running_of", CumulativeRead)
+    return PartialReadWatch(monkeypatch, "cumulative_windows_of", CumulativeRead)
 
 
 @pytest.mark.parametrize("name", RUNNING)

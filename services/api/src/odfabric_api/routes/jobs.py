@@ -26,7 +26,13 @@ JobId = Annotated[str, Path(description="As the answer 202 told it")]
 class PullBody(JsonModel):
     """Wishes of a pull; with `url` the dataset is, or becomes, a copy of the one there."""
 
-    url: str | None = Field(None, min_length=1, max_length=2000)
+    url: str | None = Field(
+        None, min_length=1, max_length=2000, description="URL of the dataset there, or `repository/[account/]dataset`"
+    )
+    force: bool = Field(
+        False,
+        description="Replace a copy that is ahead of its source or aside from it; takes the right to rewrite its history",
+    )
     recursive: bool = Field(False, description="Bring the inputs up to date first")
     fetch_again: bool = Field(
         False, alias="fetchAgain", description="Fetch again what is kept of a pull that fetched and then failed"
@@ -65,7 +71,8 @@ async def pull(request: Request, found: PullableDataset, caller: Caller) -> Resp
         wish = PullRequest(
             dataset=entry.id if entry else None,
             alias=alias,
-            url=body.url,
+            url=None if body.url is None else node.sharing.names.source_url(body.url, caller),
+            force=body.force,
             recursive=body.recursive,
             fetch_uncacheable=body.fetch_uncacheable,
             allow_shrink=body.allow_shrink,

@@ -12,12 +12,14 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Request, Response
 from starlette.responses import PlainTextResponse, StreamingResponse
 
-from odfabric.errors import NotFound
+from odfabric.errors import InvalidRequest, NotFound, Place
 from odfabric.formats.identifiers.multihash import parse_multihash
 from odfabric.model.commit import CatalogEntry
 from odfabric.usecases.transfer.serve_objects import ServedObject
-from odfabric_api.auth import ReadableDataset, node_of, recheck
+from odfabric_api.auth import ReadableDataset, WritableDataset, node_of, recheck
 from odfabric_api.bodies.schemas import answers
+from odfabric_api.bodies.streamed_body import body_chunks
+from odfabric_api.capacity import Capacity
 from odfabric_api.preconditions import IF_NONE_MATCH, RANGE, header_parameters, is_known, range_of
 from odfabric_api.problems import plain_problem
 
@@ -43,6 +45,11 @@ _OBJECT_ANSWERS = {
     304: {"description": "The caller has it"},
     307: {"description": "The bytes are at a link that lives shortly (objects in S3)"},
 }
+_KEPT = {
+    **answers(None),
+    200: {"description": "It is kept", "content": {"text/plain": {"schema": {"type": "string", "maxLength": 0}}}},
+}
+_UPLOAD: dict[str, Any] = {"requestBody": {"required": True, "content": _BYTES}}
 _REF_HEADERS = header_parameters(IF_NONE_MATCH)
 _OBJECT_HEADERS = header_parameters(IF_NONE_MATCH, RANGE)
 
@@ -99,6 +106,44 @@ def get_data(request: Request, entry: ReadableDataset, name: ObjectName) -> Resp
 def get_checkpoint(request: Request, entry: ReadableDataset, name: ObjectName) -> Response:
     """An opaque file."""
     return _object(request, entry, "checkpoints", name)
+
+
+@router.put(
+    "/{account}/{dataset}/data/{name}",
+    summary="Upload a data slice",
+    responses=_KEPT,
+    openapi_extra=_UPLOAD,
+)
+async def put_data(request: Request, entry: WritableDataset, name: ObjectName) -> Response:
+    """Before the blocks that name it come. Nobody sees it until a chain names it."""
+    return await _uploaded(request, entry, "data", name)
+
+
+@router.put(
+    "/{account}/{dataset}/checkpoints/{name}",
+    summary="Upload a checkpoint",
+    responses=_KEPT,
+    openapi_extra=_UPLOAD,
+)
+async def put_checkpoint(request: Request, entry: WritableDataset, name: ObjectName) -> Response:
+    """Before the blocks that name it come. Nobody sees it until a chain names it."""
+    return await _uploaded(request, entry, "checkpoints", name)
+
+
+async def _uploaded(request: Request, entry: CatalogEntry, folder: str, name: str) -> Response:
+    node, object_hash = node_of(request), parse_multihash(name)
+    announced = request.headers.get("content-length")
+    if announced is None:
+        raise InvalidRequest(
+            "an upload says how long it is", place=Place(field="content-length"), hint="send Content-Length"
+        )
+    chunks = body_chunks(request, bytes_max=node.settings.object_bytes_max, limit="object_bytes_max")
+    capacity: Capacity = request.app.state.capacity
+    with capacity.pushes.taking_one():
+        await capacity.run_push(
+            lambda: node.sharing.accept_object(entry, folder, object_hash, chunks, size=int(announced))
+        )
+    return PlainTextResponse("")
 
 
 def _object(request: Request, entry: CatalogEntry, folder: str, name: str) -> Response:

@@ -27,7 +27,7 @@ from odfabric.model.identity import DatasetAlias, DatasetId
 from odfabric.model.multihash import Multihash
 from odfabric.model.people.account import EVERYONE, Grant
 from odfabric.model.people.audit import AuditEntry
-from odfabric.ports.datasets.chain_writer import check_appendable, checked_pages
+from odfabric.ports.datasets.chain_writer import check_appendable, check_replacement, checked_pages
 
 
 class MemoryChains:
@@ -131,6 +131,32 @@ class MemoryChains:
                     stored.records.setdefault(record.key_hash, record)
             self._store.outbox.append(StoredMessage(message))
 
+    def replace(
+        self,
+        dataset: DatasetId,
+        *,
+        expected: Multihash,
+        onto: Multihash | None,
+        blocks: Sequence[EncodedBlock],
+        message: OutboxMessage,
+        audit: Sequence[AuditEntry] = (),
+    ) -> None:
+        """See the port."""
+        check_replacement(onto=onto, blocks=blocks, message=message)
+        with self._store.lock:
+            stored = self._expect(dataset, expected)
+            if onto is not None and onto not in stored.by_hash:
+                raise NotFound("block", str(onto))
+            count = 0 if onto is None else stored.by_hash[onto].sequence_number + 1
+            gone = {row.hash for row in stored.rows[count:]}
+            del stored.rows[count:]
+            stored.by_hash = {row.hash: row for row in stored.rows}
+            stored.records = {key: each for key, each in stored.records.items() if each.block_hash not in gone}
+            _index(stored, blocks)
+            stored.stored_bytes = None
+            self._store.outbox.append(StoredMessage(message))
+            self._store.log(*audit)
+
     def remove(
         self, dataset: DatasetId, *, expected: Multihash, message: OutboxMessage, audit: Sequence[AuditEntry] = ()
     ) -> None:
@@ -139,6 +165,7 @@ class MemoryChains:
             self._expect(dataset, expected)
             drop_subscriptions(self._store, dataset)
             drop_variables(self._store, dataset)
+            self._store.drop_aliases(dataset)
             del self._store.datasets[dataset]
             for grant in self._store.granted(dataset):
                 del self._store.grants[dataset, grant.grantee]

@@ -307,5 +307,6 @@ def _forget_account(store: MemoryStore, account: AccountId) -> None:
     store.grants = {pair: grant for pair, grant in store.grants.items() if grant.grantee != account}
     store.tokens = {key: token for key, token in store.tokens.items() if token.account != account}
     store.saved_queries = {key: query for key, query in store.saved_queries.items() if query.account != account}
+    store.repositories = {key: each for key, each in store.repositories.items() if each.account != account}
     store.invitations = {key: each for key, each in store.invitations.items() if each.account != account}
     store.devices = {key: device for key, device in store.devices.items() if device.account != account}

@@ -13,6 +13,7 @@ from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 from odfabric.domain.sources.remote_answers import failed_answer
+from odfabric.domain.transfer.direction import SERVED_SCHEMES
 from odfabric.errors import (
     AccessDenied,
     CorruptedSource,
@@ -151,7 +152,7 @@ class MemoryRemoteDatasets:
 
     def open(self, url: str, *, token: str | None = None) -> RemoteDataset:
         """The dataset under a URL, whether or not there is one."""
-        _check_scheme(url, ("http", "https", "odf+http", "odf+https", "file"))
+        _check_scheme(url, SERVED_SCHEMES)
 
         def read(path: str) -> bytes | None:
             published, wanted = self._published.get(url, (_nothing, None))

@@ -47,7 +47,7 @@ from odfabric.model.identity import DatasetAlias, DatasetId
 from odfabric.model.multihash import Multihash
 from odfabric.model.people.account import Grant
 from odfabric.model.people.audit import AuditEntry
-from odfabric.ports.datasets.chain_writer import check_appendable, checked_pages
+from odfabric.ports.datasets.chain_writer import check_appendable, check_replacement, checked_pages
 
 PAGE_ROWS = 500
 
@@ -147,6 +147,33 @@ class SqlChains:
                     insert_new(connection, idempotency, _record_values(dataset, record))
             send(connection, message)
 
+    def replace(
+        self,
+        dataset: DatasetId,
+        *,
+        expected: Multihash,
+        onto: Multihash | None,
+        blocks: Sequence[EncodedBlock],
+        message: OutboxMessage,
+        audit: Sequence[AuditEntry] = (),
+    ) -> None:
+        """See the port."""
+        check_replacement(onto=onto, blocks=blocks, message=message)
+        rows = [BlockRow.of(block) for block in blocks]
+        with self._database.write() as connection:
+            _hold_head(connection, dataset, expected)
+            kept = _kept(connection, dataset, onto)
+            top = rows[-1] if rows else kept
+            if top is None or (onto is not None and kept is None):
+                raise NotFound("block", str(onto))
+            head = Head(top.hash, top.sequence_number, top.system_time)
+            _move(connection, dataset, expected=expected, to=head, added=None)
+            _drop_above(connection, dataset, -1 if kept is None else kept.sequence_number)
+            if rows:
+                _index(connection, dataset, rows)
+            send(connection, message)
+            insert_audit(connection, audit)
+
     def remove(
         self, dataset: DatasetId, *, expected: Multihash, message: OutboxMessage, audit: Sequence[AuditEntry] = ()
     ) -> None:
@@ -226,6 +253,30 @@ def _move(
     moved = update(heads).where(heads.c.dataset_id == dataset, heads.c.hash == expected).values(values)
     if connection.execute(moved).rowcount == 0:
         raise _refusal(connection, dataset, expected)
+
+
+def _hold_head(connection: Connection, dataset: DatasetId, expected: Multihash) -> None:
+    """Whoever moves this head waits from here on. Raises NotFound, HeadMoved."""
+    held = update(heads).where(heads.c.dataset_id == dataset, heads.c.hash == expected).values(hash=expected)
+    if connection.execute(held).rowcount == 0:
+        raise _refusal(connection, dataset, expected)
+
+
+def _kept(connection: Connection, dataset: DatasetId, onto: Multihash | None) -> BlockRow | None:
+    if onto is None:
+        return None
+    found = connection.execute(
+        select(blocks).where(blocks.c.dataset_id == dataset, blocks.c.hash == onto)
+    ).one_or_none()
+    return _block_row(found) if found else None
+
+
+def _drop_above(connection: Connection, dataset: DatasetId, number: int) -> None:
+    """Take out the rows of blocks above a sequence number, and the records of keys that they have sealed."""
+    gone = (blocks.c.dataset_id == dataset) & (blocks.c.sequence_number > number)
+    sealed = idempotency.c.block_hash.in_(select(blocks.c.hash).where(gone))
+    connection.execute(delete(idempotency).where(idempotency.c.dataset_id == dataset, sealed))
+    connection.execute(delete(blocks).where(gone))
 
 
 def _refusal(connection: Connection, dataset: DatasetId, expected: Multihash | None) -> NotFound | HeadMoved:

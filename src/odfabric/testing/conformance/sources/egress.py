@@ -303,7 +303,7 @@ class RemoteDatasetsContract:
         assert not (tmp_path / "over").exists()
         assert not (tmp_path / "missing").exists()
 
-    @pytest.mark.parametrize("url", ["s3://bucket/ds", "ipfs://cid", "gopher://host/", "ds", ""])
+    @pytest.mark.parametrize("url", ["ftp://host/ds", "ipfs://cid", "gopher://host/", "ds", ""])
     def test_other_schemes_are_refused(self, remotes: RemoteDatasets, url: str) -> None:
         with pytest.raises(InvalidRequest):
             remotes.open(url)

@@ -1,0 +1,139 @@
+"""WebSockets of the Smart Transfer Protocol: pull and push of a dataset.
+
+Owns what is decided before a conversation begins: the version, who asks, their rights, and whether there is room. Invariant: cookies count for
+nothing here, so that no page elsewhere can open a conversation in somebody's name. Not here: the conversation (`usecases.transfer`). Source:
+transfer facts, sections 4 and 7.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+
+from anyio import to_thread
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+from starlette.websockets import WebSocket
+
+from odfabric.errors import InvalidRequest, OdfError, Place
+from odfabric.model.multihash import Multihash
+from odfabric.model.transfer.smart import PROTOCOL_VERSION, VERSION_HEADER, ObjectUrl
+from odfabric_api.auth import Authentication, Subject, node_of
+from odfabric_api.capacity import Capacity
+from odfabric_api.problems import SECURITY_HEADERS, problem_response
+from odfabric_api.refusals import audit_task
+from odfabric_api.sessions import public_origin
+from odfabric_api.socket_conversation import SocketConversation
+
+router = APIRouter()
+
+_log = logging.getLogger(__name__)
+
+Hold = Callable[[SocketConversation], None]
+"""Holds a conversation to its end."""
+
+
+@router.websocket_route("/{account}/{dataset}/pull")
+async def pull(socket: WebSocket) -> None:
+    """A peer copies a dataset."""
+    await _converse(socket, _allow_pull)
+
+
+@router.websocket_route("/{account}/{dataset}/push")
+async def push(socket: WebSocket) -> None:
+    """A peer brings a dataset."""
+    await _converse(socket, _allow_push)
+
+
+def _allow_pull(request: Request) -> Hold:
+    node, subject = node_of(request), _subject(request)
+    account, dataset = request.path_params["account"], request.path_params["dataset"]
+    entry = node.smart.may_pull(subject, account, dataset)
+
+    def check() -> None:
+        node.smart.may_pull(_subject(request), account, dataset)
+
+    return partial(node.smart.serve_pull, entry=entry, place=_place(request), check=check)
+
+
+def _allow_push(request: Request) -> Hold:
+    node, subject = node_of(request), _subject(request)
+    alias = node.smart.may_push(subject, request.path_params["account"], request.path_params["dataset"])
+    node.smart.check_push(subject, alias)
+    return partial(
+        node.smart.accept_push,
+        alias=alias,
+        place=_place(request),
+        subject_now=lambda: _subject(request),
+        by=subject,
+    )
+
+
+async def _converse(socket: WebSocket, allow: Callable[[Request], Hold]) -> None:
+    request = _as_request(socket)
+    capacity: Capacity = request.app.state.capacity
+    with ExitStack() as slot:
+        try:
+            _check_version(request)
+            hold = await to_thread.run_sync(allow, request)
+            slot.enter_context(capacity.transfers.taking_one())
+        except OdfError as error:
+            await _refuse(socket, request, error)
+            return
+        await socket.accept()
+        talk = SocketConversation(socket, total_s_max=node_of(request).settings.smart_transfer_s_max)
+        try:
+            await capacity.run_transfer(lambda: hold(talk))
+        except Exception:  # noqa: BLE001  # the peer was told; nobody else is there to be
+            _log.exception("%s", request.url.path)
+        finally:
+            await talk.close()
+
+
+def _check_version(request: Request) -> None:
+    if request.headers.get(VERSION_HEADER) != str(PROTOCOL_VERSION):
+        raise InvalidRequest(
+            "Incompatible client version",
+            place=Place(field=VERSION_HEADER),
+            hint=f"send {VERSION_HEADER}: {PROTOCOL_VERSION}",
+        )
+
+
+def _subject(request: Request) -> Subject:
+    authentication: Authentication = request.app.state.authentication
+    subject = authentication.subject(request)
+    request.state.subject = subject
+    return subject
+
+
+def _as_request(socket: WebSocket) -> Request:
+    """The request that asked for the upgrade, without its cookies."""
+    scope = dict(socket.scope)
+    scope["type"], scope["method"] = "http", "GET"
+    scope["scheme"] = "https" if scope["scheme"] == "wss" else "http"
+    scope["headers"] = [(name, value) for name, value in scope["headers"] if name.lower() != b"cookie"]
+    return Request(scope)
+
+
+async def _refuse(socket: WebSocket, request: Request, error: OdfError) -> None:
+    """Answer instead of the upgrade."""
+    answer: Response = problem_response(error)
+    for name, value in SECURITY_HEADERS.items():
+        answer.headers.setdefault(name, value)
+    audit = audit_task(request, error)
+    await socket.send_denial_response(answer)
+    if audit is not None:
+        await audit()
+
+
+def _place(request: Request) -> Callable[[str, Multihash], ObjectUrl]:
+    """Where the node itself reads and takes objects, with the caller's own token: nobody else learns of it."""
+    public: str | None = node_of(request).settings.public_url
+    origin = public.rstrip("/") if public is not None else public_origin(request)
+    base = origin + request.url.path.rpartition("/")[0]
+    headers = [(VERSION_HEADER, str(PROTOCOL_VERSION))]
+    if (token := request.headers.get("authorization")) is not None:
+        headers.append(("Authorization", token))
+    return lambda area, name: ObjectUrl(url=f"{base}/{area}/{name}", headers=tuple(headers))

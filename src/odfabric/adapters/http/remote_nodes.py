@@ -1,0 +1,92 @@
+"""What other nodes say of themselves and of our account there, asked over their REST interface.
+
+Owns four small questions. Invariant: the token of an origin goes to that origin and nowhere else; an answer is bounded, and one that is not
+what it should be is named with its place. Source: transfer facts, section 1.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from odfabric.adapters.http.egress import Egress, SizeLimit
+from odfabric.adapters.http.url import parse_http_url
+from odfabric.domain.sources.remote_answers import failed_answer
+from odfabric.domain.transfer.direction import without_smart_prefix
+from odfabric.errors import CorruptedSource, InvalidName
+from odfabric.formats.identifiers.references import parse_name
+from odfabric.model.identity import DatasetId, Name
+from odfabric.ports.transfer.nodes import FoundDataset
+
+ANSWER_BYTES_MAX = 1024 * 1024
+
+
+class HttpRemoteNodes:
+    """`ports.transfer.nodes.RemoteNodes`. `token_of` gives the token for the origin of a URL."""
+
+    def __init__(self, egress: Egress, *, token_of: Callable[[str], str | None]) -> None:
+        self._egress = egress
+        self._token_of = token_of
+
+    def has_accounts(self, url: str) -> bool:
+        """See the port."""
+        found = self._asked(url, "info")
+        return isinstance(found, Mapping) and found.get("isMultiTenant") is True
+
+    def own_account(self, url: str) -> Name | None:
+        """See the port."""
+        found = self._asked(url, "accounts/me")
+        return None if found is None else self._name(found, "accountName", url)
+
+    def name_of(self, url: str, dataset: DatasetId) -> Name | None:
+        """See the port."""
+        found = self._asked(url, f"datasets/{quote(str(dataset), safe=':')}")
+        return None if found is None else self._name(found, "datasetName", url)
+
+    def search(self, url: str, words: str, *, limit: int) -> Sequence[FoundDataset]:
+        """See the port."""
+        asked = urlencode({"q": words, "limit": str(min(limit, 100))} if words else {"limit": str(min(limit, 100))})
+        found = self._asked(url, f"datasets?{asked}")
+        listed = found.get("datasets") if isinstance(found, Mapping) else None
+        if not isinstance(listed, list):
+            raise CorruptedSource(
+                f"{self._shown(url)} lists no datasets", hint="is it a node? A plain web folder cannot be searched"
+            )
+        return [
+            _found(each) for each in listed[:limit] if isinstance(each, Mapping) and isinstance(each.get("alias"), str)
+        ]
+
+    def _asked(self, url: str, path: str) -> Any:
+        """The JSON value of an answer 200; None for a refusal or an absence (4xx), which says nothing of the node."""
+        base = without_smart_prefix(url).rstrip("/") + "/"
+        token = self._token_of(base)
+        headers = [("Authorization", f"Bearer {token}")] if token else []
+        limit = SizeLimit(name="answer_bytes_max", bytes_max=ANSWER_BYTES_MAX)
+        with self._egress.get(base + path, headers=headers, limit=limit) as answer:
+            if 400 <= answer.status <= 499:
+                return None
+            if answer.status != 200:
+                raise failed_answer(answer.status, url=answer.url.shown, what="repository")
+            body = answer.read()
+        try:
+            return json.loads(body)
+        except (ValueError, RecursionError):
+            raise CorruptedSource(f"{self._shown(url)} answered {path.partition('?')[0]} with no JSON") from None
+
+    def _name(self, found: Any, member: str, url: str) -> Name:
+        text = found.get(member) if isinstance(found, Mapping) else None
+        try:
+            return parse_name(text if isinstance(text, str) else "")
+        except InvalidName:
+            raise CorruptedSource(f"{self._shown(url)} answered with no name in {member}") from None
+
+    @staticmethod
+    def _shown(url: str) -> str:
+        return parse_http_url(without_smart_prefix(url)).shown
+
+
+def _found(each: Mapping[str, Any]) -> FoundDataset:
+    texts = {name: each.get(name) if isinstance(each.get(name), str) else None for name in ("id", "kind")}
+    return FoundDataset(alias=each["alias"][:300], id=texts["id"], kind=texts["kind"])

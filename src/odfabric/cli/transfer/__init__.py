@@ -1,0 +1,1 @@
+"""Verbs that move datasets between nodes, folders and buckets."""

@@ -1,0 +1,1 @@
+"""Texts and archives of the Smart Transfer Protocol."""

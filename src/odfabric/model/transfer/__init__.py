@@ -1,0 +1,1 @@
+"""Repositories elsewhere, and what a dataset is called there."""

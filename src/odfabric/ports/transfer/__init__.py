@@ -1,0 +1,1 @@
+"""Datasets elsewhere: repositories, and places that datasets are written to."""

@@ -1,0 +1,38 @@
+"""What other nodes say of themselves, of our account there and of their datasets. Nothing of it is trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from odfabric.model.identity import DatasetId, Name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundDataset:
+    """A dataset of a repository: `[account/]name`, and its id and kind where the repository says so."""
+
+    alias: str
+    id: str | None = None
+    kind: str | None = None
+
+
+class RemoteNodes(Protocol):
+    """Asks nodes by the URL of a repository, with the token of its origin.
+
+    Raises AccessDenied for a place that the guard refuses, InvalidRequest, CorruptedSource for an answer that is none, LimitExceeded,
+    Determinate.
+    """
+
+    def has_accounts(self, url: str) -> bool:
+        """Whether datasets of the node are named under accounts."""
+
+    def own_account(self, url: str) -> Name | None:
+        """The account of our token there; None if the node does not say."""
+
+    def name_of(self, url: str, dataset: DatasetId) -> Name | None:
+        """The name that a dataset has there; None if it is not there, or the node does not say."""
+
+    def search(self, url: str, words: str, *, limit: int) -> Sequence[FoundDataset]:
+        """At most `limit` datasets that we may read and that match."""

@@ -1,0 +1,77 @@
+"""Settings of how datasets move between this node and others, folders and buckets.
+
+Owns names, defaults and descriptions; `odfabric.settings` has the rest of the table and is the place to read it from.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, StringConstraints
+from pydantic_settings import BaseSettings
+
+MIB = 1024 * 1024
+
+
+class RemoteBucketKeys(BaseModel):
+    """Keys to a bucket elsewhere, as `remote_s3_keys` has them."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    access_key: SecretStr
+    secret_key: SecretStr
+    region: Annotated[str, StringConstraints(pattern=r"^[a-z0-9-]{1,40}$")] = "us-east-1"
+
+
+class TransferSettings(BaseSettings):
+    """What moves between this node and others."""
+
+    remote_tokens: dict[str, SecretStr] = Field(
+        {}, description="Bearer tokens for other nodes, by origin such as `https://node.example` (JSON object)"
+    )
+    remote_s3_keys: dict[str, RemoteBucketKeys] = Field(
+        {},
+        description="Keys to buckets elsewhere, by `s3://bucket` or `s3+https://host/bucket`: "
+        '`{"s3://bucket": {"access_key": .., "secret_key": .., "region": ..}}`; others are read without keys',
+    )
+    remote_s3_own_keys: bool = Field(
+        False, description="Buckets of AWS without such keys get those that the SDK finds (local workspace only)"
+    )
+    push_folder: Path | None = Field(
+        None, description="Folder below which datasets may be pushed to `file://`; unset = refused"
+    )
+    transfers_at_once: int = Field(10, ge=1, le=100, description="Objects that one transfer moves at a time")
+    transfer_resumes_max: int = Field(
+        5, ge=0, le=100, description="How often a download that broke off goes on where it broke before it fails"
+    )
+    smart_transfers_at_once_max: int = Field(
+        8, ge=1, le=100, description="Pulls and pushes by the Smart protocol that this node serves at once"
+    )
+    smart_message_bytes_max: int = Field(
+        64 * MIB, ge=1024, le=64 * MIB, description="Longest message of the Smart protocol; cannot be raised"
+    )
+    smart_frame_bytes_max: int = Field(
+        16 * MIB,
+        ge=1024,
+        le=16 * MIB,
+        description="Longest message that this node sends to a peer that pulls; cannot be raised",
+    )
+    smart_archive_bytes_max: int = Field(
+        256 * MIB, ge=1024, description="Blocks of one transfer by the Smart protocol, unpacked"
+    )
+    smart_wait_s_max: float = Field(60.0, gt=0, description="Longest wait for the next message of the Smart protocol")
+    smart_objects_wait_s_max: float = Field(
+        3600.0, gt=0, description="The same while the peer moves objects, or commits"
+    )
+    smart_transfer_s_max: float = Field(24 * 3600.0, gt=0, description="Longest conversation of the Smart protocol")
+    smart_progress_s: float = Field(10.0, gt=0, description="Pause between two questions how far an upload is")
+    smart_link_s: int = Field(
+        3600, ge=1, description="Lifetime of links to objects in S3 that the Smart protocol gives out"
+    )
+    repositories_per_account_max: int = Field(
+        100, ge=1, description="Repositories of an account, and of the node itself"
+    )
+    repository_listing_max: int = Field(
+        1000, ge=1, description="Folders of a repository that a search looks at, and datasets that it answers"
+    )

@@ -1,0 +1,84 @@
+"""A chain that arrives from elsewhere: its head, its blocks as received, and where its objects come from.
+
+Invariant: nothing of it is believed. A block is handed on only if its bytes hash to its name; what else is wrong with it is found by the rules
+of chains (`receive_chain`). The two protocols differ in how they fill this, and in nothing after it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from odfabric.errors import CorruptedSource, NotFound
+from odfabric.formats.blocks.block import block_hash, decode_block
+from odfabric.model.metadata import MetadataBlock
+from odfabric.model.multihash import Multihash
+
+
+class ObjectSource(Protocol):
+    """Gives objects that received blocks name; `ports.sources.egress.RemoteDataset` is one."""
+
+    def download(self, folder: str, object_hash: Multihash, *, size_max: int, into: Path) -> int:
+        """Object of `data` or `checkpoints` into a new file; its size. Raises NotFound, LimitExceeded, Determinate, leaving no file."""
+
+
+class BlockServer(Protocol):
+    """Gives bytes that somebody says are a block; `ports.sources.egress.RemoteDataset` is one."""
+
+    def block(self, block_hash: Multihash) -> bytes:
+        """Bytes served for a block. Raises NotFound."""
+
+
+class EncodedBlocks(Protocol):
+    """Blocks by hash with the very bytes that were received; a `BlockSource`."""
+
+    def get(self, block_hash: Multihash) -> MetadataBlock:
+        """The decoded block. Raises NotFound, CorruptedSource, InvalidBlock."""
+
+    def get_bytes(self, name: Multihash) -> bytes:
+        """Its bytes, which hash to the name. Raises NotFound, CorruptedSource."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArrivingChain:
+    """The chain that ends at `head`. `shown` names its source in messages; it holds no secret."""
+
+    head: Multihash
+    blocks: EncodedBlocks
+    objects: ObjectSource
+    shown: str
+
+
+class ReceivedBlocks:
+    """Blocks that a peer serves one by one, kept in a folder as received, each hashed and decoded."""
+
+    def __init__(self, server: BlockServer, folder: Path) -> None:
+        self._server = server
+        self._folder = folder
+
+    def get_bytes(self, name: Multihash) -> bytes:
+        """The bytes of a block. Raises CorruptedSource if it is missing or does not hash to its name."""
+        path = self._folder / f"block-{name}"
+        if path.exists():
+            return path.read_bytes()
+        try:
+            data = self._server.block(name)
+        except NotFound as error:
+            raise CorruptedSource(f"source metadata chain is broken: block {name} is missing") from error
+        keep_received(self._folder, name, data)
+        return data
+
+    def get(self, name: Multihash) -> MetadataBlock:
+        """The decoded block. Raises CorruptedSource, InvalidBlock."""
+        return decode_block(self.get_bytes(name))
+
+
+def keep_received(folder: Path, name: Multihash, data: bytes) -> None:
+    """Keep the bytes of a block where `ReceivedBlocks` looks first. Raises CorruptedSource if they do not hash to its name."""
+    if block_hash(data) != name:
+        raise CorruptedSource(
+            f"the block served as {name} does not hash to its name",
+            hint="the source may re-encode blocks that an older version wrote",
+        )
+    (folder / f"block-{name}").write_bytes(data)

@@ -1,0 +1,34 @@
+"""Several works at a time, with what they give as they end.
+
+Invariant: no more than `at_once` works have begun and not ended; the first that fails ends the rest before its error is raised, so nothing
+goes on behind the caller's back. With one at a time no thread is made, and the order of calls is that of the works.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from itertools import islice
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def each_at_once(works: Iterable[Callable[[], T]], *, at_once: int) -> Iterator[T]:
+    """The results, in the order in which works end. Raises what the first failing work raises."""
+    if at_once <= 1:
+        for work in works:
+            yield work()
+        return
+    waiting = iter(works)
+    threads = ThreadPoolExecutor(at_once, thread_name_prefix="transfer")
+    try:
+        begun: set[Future[T]] = {threads.submit(work) for work in islice(waiting, at_once)}
+        while begun:
+            ended, begun = wait(begun, return_when=FIRST_COMPLETED)
+            for one in ended:
+                result = one.result()
+                begun |= {threads.submit(work) for work in islice(waiting, 1)}
+                yield result
+    finally:
+        threads.shutdown(wait=True, cancel_futures=True)

@@ -1,0 +1,191 @@
+"""Push a dataset to a folder or a bucket by the Simple Transfer Protocol.
+
+Owns what is sent and in which order. Invariants: nothing that is there is sent again, so a transfer that broke off goes on; every object is
+hashed on its way out, so damage here stays here; what is there moves forwards only, unless forced, and a reader sees the dataset as it was
+before or as it is after. Source: RFC-007; transfer facts, section 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from odfabric.domain.chain.compare import ChainRelation, compare_chains
+from odfabric.domain.chain.walk import walk
+from odfabric.errors import HeadMoved, InvalidRequest
+from odfabric.formats.identifiers.dataset_layout import CHECKPOINTS, DATA
+from odfabric.model.commit import CatalogEntry, EncodedBlock, Head
+from odfabric.model.engine import BYTES, EngineProgress
+from odfabric.model.metadata import Checkpoint, DataSlice, Seed
+from odfabric.model.multihash import Multihash
+from odfabric.ports.datasets.exchange import Exchange
+from odfabric.ports.transfer.destinations import Destination
+from odfabric.usecases.chain.repository import Repository, StoredBlocks
+from odfabric.usecases.jobs.job_run import JobRun
+from odfabric.usecases.transfer.arriving_chain import ReceivedBlocks
+from odfabric.usecases.transfer.at_once import each_at_once
+from odfabric.usecases.transfer.receive_chain import check_forward
+from odfabric.usecases.transfer.receive_objects import declared_objects
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendPorts:
+    """What sending needs, and its limits: blocks of a chain, objects at once."""
+
+    repository: Repository
+    exchange: Exchange
+    blocks_max: int
+    at_once: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """What a push brought there: the head, how many blocks and objects, and the bytes of the latter; `replaced` blocks went for them."""
+
+    head: Multihash
+    blocks: int = 0
+    objects: int = 0
+    bytes: int = 0
+    replaced: int = 0
+
+    def to_value(self) -> dict[str, object]:
+        """As JSON."""
+        return {
+            "head": str(self.head),
+            "blocks": self.blocks,
+            "objects": self.objects,
+            "bytes": self.bytes,
+            "replacedBlocks": self.replaced,
+            "upToDate": self.blocks == 0 and self.replaced == 0,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Outgoing:
+    """An object that is to be there; `damaged`: what is there has another size."""
+
+    area: str
+    declared: DataSlice | Checkpoint
+    damaged: bool
+
+
+def push_remote(entry: CatalogEntry, destination: Destination, *, force: bool, run: JobRun, ports: SendPorts) -> Sent:
+    """Bring the destination to the head of a dataset of this node.
+
+    Raises DestinationAhead and ChainsDiverged with counts unless forced, InvalidRequest if another dataset is there, HeadMoved if somebody
+    else moves its head meanwhile, CorruptedSource for what is there and is no dataset, Corrupt for an object that is damaged here, and what
+    the destination raises.
+    """
+    head = ports.repository.head(entry.id)
+    theirs = destination.head()
+    if theirs == head.hash:
+        return Sent(head=head.hash)
+    stored = ports.repository.blocks(entry.id)
+    with ports.exchange.session() as folder:
+        relation = _relation(entry, head, theirs, destination, folder, stored, ports=ports)
+        if not force:
+            check_forward(relation, destination=theirs, source=head.hash)
+        links = walk(stored, head.hash, tail=relation.common, blocks_max=ports.blocks_max)
+        blocks = [EncodedBlock(link.hash, stored.get_bytes(link.hash), link.block) for link in links][::-1]
+        outgoing, there = _outgoing(blocks, destination)
+        _send_objects(entry, outgoing, there, destination, folder, report=run.report, ports=ports)
+        run.report(EngineProgress(stage="publish", done=0, total=0))
+        run.confirm()
+        # Behind here everything that the chain names is there.
+        published = destination.publish(
+            blocks, head=head.hash, expected=theirs, alias=str(entry.alias), force=relation.uncommon_ours > 0
+        )
+    if not published:
+        raise HeadMoved(expected=str(theirs), actual=str(destination.head()))
+    size = sum(each.declared.size for each in outgoing)
+    return Sent(head=head.hash, blocks=len(blocks), objects=len(outgoing), bytes=size, replaced=relation.uncommon_ours)
+
+
+def _relation(
+    entry: CatalogEntry,
+    head: Head,
+    theirs: Multihash | None,
+    destination: Destination,
+    folder: Path,
+    stored: StoredBlocks,
+    *,
+    ports: SendPorts,
+) -> ChainRelation:
+    """How the destination, whose head is `theirs`, stands to the chain of this node: in the relation it is `ours`, this node `theirs`."""
+    known = ports.repository.chains.row(entry.id, theirs) if theirs is not None else None
+    if theirs is None or known is not None:
+        missing = head.sequence_number - (known.sequence_number if known else -1)
+        return ChainRelation(uncommon_ours=0, uncommon_theirs=missing, common=theirs)
+    received = ReceivedBlocks(destination, folder)
+    relation = compare_chains(
+        ours=received, our_head=theirs, theirs=stored, their_head=head.hash, blocks_max=ports.blocks_max
+    )
+    if relation.common is None:
+        _check_same_dataset(entry, theirs, received, blocks_max=ports.blocks_max)
+    return relation
+
+
+def _check_same_dataset(entry: CatalogEntry, theirs: Multihash, received: ReceivedBlocks, *, blocks_max: int) -> None:
+    oldest = None
+    for link in walk(received, theirs, blocks_max=blocks_max):
+        oldest = link.block.event
+    if not isinstance(oldest, Seed) or (oldest.dataset_id, oldest.dataset_kind) != (entry.id, entry.kind):
+        found = oldest.dataset_id if isinstance(oldest, Seed) else "no dataset"
+        raise InvalidRequest(
+            f"overwriting dataset id or kind is restricted: {entry.alias} is {entry.id}, at the destination is {found}",
+            hint="push to another place",
+        )
+
+
+def _outgoing(blocks: Sequence[EncodedBlock], destination: Destination) -> tuple[list[_Outgoing], int]:
+    """The objects that are not there yet, each once, oldest first; and how many bytes are there."""
+    declared: dict[tuple[str, Multihash], DataSlice | Checkpoint] = {}
+    for encoded in blocks:
+        for area, each in declared_objects(encoded):
+            declared.setdefault((area, each.physical_hash), each)
+    found = {
+        area: destination.sizes(area, [name for folder, name in declared if folder == area])
+        for area in (DATA, CHECKPOINTS)
+        if any(folder == area for folder, _ in declared)
+    }
+    outgoing, there = [], 0
+    for (area, name), each in declared.items():
+        size = found[area].get(name)
+        if size == each.size:
+            there += each.size
+        else:
+            outgoing.append(_Outgoing(area, each, damaged=size is not None))
+    return outgoing, there
+
+
+def _send_objects(
+    entry: CatalogEntry,
+    outgoing: Sequence[_Outgoing],
+    there: int,
+    destination: Destination,
+    folder: Path,
+    *,
+    report: Callable[[EngineProgress], None],
+    ports: SendPorts,
+) -> None:
+    total = there + sum(each.declared.size for each in outgoing)
+
+    def send(each: _Outgoing) -> int:
+        name = each.declared.physical_hash
+        path = folder / f"{each.area}-{name}"
+        size = ports.repository.materialize(entry.id, each.area, name, path)
+        destination.put(each.area, name, path, replaces=each.damaged)
+        path.unlink()
+        return size
+
+    done, count = there, 0
+    report(_progress(0, len(outgoing), done, total))
+    for size in each_at_once((partial(send, each) for each in outgoing), at_once=ports.at_once):
+        done, count = done + size, count + 1
+        report(_progress(count, len(outgoing), done, total))
+
+
+def _progress(count: int, objects: int, done: int, total: int) -> EngineProgress:
+    return EngineProgress(stage=f"send, {count} of {objects} objects", done=done, total=total, unit=BYTES)

@@ -1,0 +1,198 @@
+"""What both ends and both directions of a Smart transfer need: batches of blocks, plans, objects, refusals as errors.
+
+Owns the way from stored blocks to a batch and back. Invariant: of a batch nothing is believed but that its blocks hash to their names; the
+rules of chains are `receive_chain`'s. Source: RFC-008; transfer facts, sections 5 and 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn, TypeVar
+
+from odfabric.errors import (
+    AlreadyExists,
+    ChainsDiverged,
+    CorruptedSource,
+    Determinate,
+    HeadMoved,
+    InvalidRequest,
+    NotFound,
+)
+from odfabric.formats.blocks.block import decode_block
+from odfabric.formats.identifiers.dataset_layout import CHECKPOINTS, DATA
+from odfabric.formats.smart.block_archive import ArchiveLimits, read_archive, write_archive
+from odfabric.formats.smart.shared_parts import read_result
+from odfabric.model.commit import CatalogEntry, EncodedBlock
+from odfabric.model.metadata import Checkpoint, DataSlice
+from odfabric.model.multihash import Multihash
+from odfabric.model.transfer.smart import (
+    BlocksBatch,
+    InternalFailure,
+    InvalidHead,
+    InvalidInterval,
+    NameCollision,
+    ObjectFile,
+    ObjectKind,
+    RefCollision,
+    Refusal,
+    SeedOverwriteRestricted,
+    TransferPlan,
+)
+from odfabric.ports.transfer.conversations import Closed, Conversation
+from odfabric.usecases.chain.repository import Repository
+from odfabric.usecases.transfer.arriving_chain import ReceivedBlocks, keep_received
+from odfabric.usecases.transfer.receive_objects import declared_objects
+
+OBJECTS_AT_ONCE_MAX = 5000
+"""Objects of one message; their links must fit into one frame."""
+AREAS = {ObjectKind.DATA_SLICE: DATA, ObjectKind.CHECKPOINT: CHECKPOINTS}
+KINDS = {area: kind for kind, area in AREAS.items()}
+USE_SIMPLE_PULL = "pull it by the Simple protocol: write the URL without odf+"
+USE_SIMPLE_PUSH = "push it to a folder or a bucket, and let the node pull it from there"
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SmartLimits:
+    """Limits of conversations; see the settings of the same names beginning with `smart_`."""
+
+    archive: ArchiveLimits
+    message_bytes_max: int
+    frame_bytes_max: int
+    wait_s_max: float
+    objects_wait_s_max: float
+    progress_s: float = 10.0
+    close_s: float = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class OwnBlocks:
+    """Blocks of a dataset of this node, for what a batch continues. None: there is no such dataset."""
+
+    entry: CatalogEntry | None
+    repository: Repository
+
+    def block(self, block_hash: Multihash) -> bytes:
+        """See `BlockServer`."""
+        if self.entry is None:
+            raise NotFound("block", str(block_hash))
+        return self.repository.blocks(self.entry.id).get_bytes(block_hash)
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedBatch:
+    """Blocks of a batch, oldest first, and what they continue."""
+
+    blocks: tuple[EncodedBlock, ...]
+    source: ReceivedBlocks
+
+    @property
+    def head(self) -> Multihash:
+        """The newest block."""
+        return self.blocks[-1].hash
+
+
+def receive_batch(
+    batch: BlocksBatch, *, planned: int, limits: ArchiveLimits, own: OwnBlocks, folder: Path
+) -> ReceivedBatch:
+    """Unpack a batch of at least one block into `folder`. Raises InvalidRequest, InvalidBlock, LimitExceeded, CorruptedSource."""
+    found = read_archive(batch.archive, limits)
+    if not len(found) == batch.num_blocks == planned or not found:
+        raise InvalidRequest(f"{planned} blocks are planned, {batch.num_blocks} announced, {len(found)} sent")
+    for name, data in found:
+        keep_received(folder, name, data)
+    blocks = tuple(EncodedBlock(name, data, decode_block(data)) for name, data in found)
+    return ReceivedBatch(blocks, ReceivedBlocks(own, folder))
+
+
+def batch_of(blocks: Sequence[EncodedBlock]) -> BlocksBatch:
+    """Pack blocks, oldest first."""
+    return BlocksBatch(len(blocks), write_archive((each.hash, each.data) for each in blocks))
+
+
+def plan_of(blocks: Sequence[EncodedBlock]) -> TransferPlan:
+    """How much there is to move."""
+    declared = list(unique_objects(blocks))
+    records = sum(
+        each.offset_interval.end - each.offset_interval.start + 1 for _, each in declared if isinstance(each, DataSlice)
+    )
+    return TransferPlan(
+        num_blocks=len(blocks),
+        num_objects=len(declared),
+        num_records=records,
+        bytes_in_raw_blocks=sum(len(each.data) for each in blocks),
+        bytes_in_raw_objects=sum(each.size for _, each in declared),
+    )
+
+
+def unique_objects(blocks: Sequence[EncodedBlock]) -> list[tuple[str, DataSlice | Checkpoint]]:
+    """Folder and declaration of the objects that blocks name, each once, oldest first."""
+    found: dict[tuple[str, Multihash], DataSlice | Checkpoint] = {}
+    for encoded in blocks:
+        for area, each in declared_objects(encoded):
+            found.setdefault((area, each.physical_hash), each)
+    return [(area, each) for (area, _), each in found.items()]
+
+
+def file_of(area: str, declared: DataSlice | Checkpoint) -> ObjectFile:
+    """As messages name it."""
+    return ObjectFile(KINDS[area], declared.physical_hash, declared.size)
+
+
+def heard(talk: Conversation, read: Callable[[str], T], *, seconds_max: float, shown: str) -> T:
+    """The next message of a server. Raises what a refusal in the frame that closes it stands for, CorruptedSource, Determinate."""
+    found = talk.hear(seconds_max=seconds_max)
+    if found is None:
+        raise Determinate(f"{shown} did not answer within {seconds_max:g} s")
+    if isinstance(found, Closed):
+        raise_closed(found, shown)
+    return understood(read, found, shown=shown)
+
+
+def understood(read: Callable[[str], T], text: str, *, shown: str) -> T:
+    """What a peer says. Raises CorruptedSource: it is the peer that speaks wrongly."""
+    try:
+        return read(text)
+    except InvalidRequest as error:
+        raise CorruptedSource(
+            f"{shown} does not keep to the Smart protocol: {error}", hint="its data may be read without odf+ in the URL"
+        ) from None
+
+
+def raise_closed(closed: Closed, shown: str) -> NoReturn:
+    """Raises what the reason says, Determinate if it says nothing that is known."""
+    try:
+        refusal = read_result(closed.reason, lambda value: value)
+    except InvalidRequest:
+        raise Determinate(f"{shown} closed the conversation ({closed.code})") from None
+    if isinstance(refusal, Refusal):
+        raise_refusal(refusal, shown)
+    raise Determinate(f"{shown} closed the conversation ({closed.code})")
+
+
+def raise_refusal(refusal: Refusal, shown: str) -> NoReturn:
+    """Raises what a refusal of a server stands for."""
+    match refusal:
+        case InvalidInterval(head=head, tail=tail):
+            raise ChainsDiverged(
+                f"{shown} is at {head} and does not have our head {tail}",
+                hint="it was rolled back, or one of the two rewritten: find out which, then replace the copy with --force",
+            )
+        case InvalidHead(said=said, servers=servers):
+            raise HeadMoved(expected=str(said), actual=str(servers))
+        case RefCollision(dataset=dataset):
+            raise AlreadyExists(
+                f"{shown}: the node has {dataset} under another name", hint="push to that name, or delete it there"
+            )
+        case NameCollision(alias=alias):
+            raise AlreadyExists(f"{shown}: the node has another dataset named {alias}", hint="push to another name")
+        case SeedOverwriteRestricted():
+            raise InvalidRequest(
+                f"{shown}: overwriting dataset id or kind is restricted, another dataset is there",
+                hint="push to another name",
+            )
+        case InternalFailure(message=message):
+            raise InvalidRequest(f"{shown} refuses: {message}", hint="the log of that node says why")

@@ -1,0 +1,292 @@
+"""Push a dataset to a node by the Smart Transfer Protocol: the client of a push.
+
+Owns the order of its messages. Invariants: what the node could not read is refused before anything is sent; every object is hashed on its way
+out; a push counts as done only when the node's head is ours. Source: RFC-008; transfer facts, section 6.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from odfabric.domain.chain.compare import ChainRelation, compare_chains
+from odfabric.domain.chain.walk import walk
+from odfabric.errors import Indeterminate, LimitExceeded, NotFound, OdfError
+from odfabric.formats.smart.close_reason import NORMAL, PUSHED
+from odfabric.formats.smart.push_messages import (
+    read_empty,
+    read_push_accepted,
+    read_uploads,
+    write_nothing,
+    write_progress,
+    write_push_begin,
+    write_push_objects,
+    write_pushed_blocks,
+)
+from odfabric.model.commit import CatalogEntry, EncodedBlock, Head
+from odfabric.model.engine import BYTES, EngineProgress
+from odfabric.model.multihash import Multihash
+from odfabric.model.people.account import Visibility
+from odfabric.model.transfer.smart import ObjectUpload, PushBegin, PushObjects, UploadProgress
+from odfabric.ports.sources.egress import RemoteDataset, RemoteDatasets
+from odfabric.ports.transfer.conversations import Closed, Conversation
+from odfabric.usecases.jobs.job_run import JobRun
+from odfabric.usecases.transfer.arriving_chain import ReceivedBlocks
+from odfabric.usecases.transfer.at_once import each_at_once
+from odfabric.usecases.transfer.push_remote import SendPorts, Sent
+from odfabric.usecases.transfer.receive_chain import check_forward
+from odfabric.usecases.transfer.smart_parts import (
+    AREAS,
+    OBJECTS_AT_ONCE_MAX,
+    USE_SIMPLE_PUSH,
+    batch_of,
+    file_of,
+    heard,
+    plan_of,
+    raise_closed,
+    raise_refusal,
+    understood,
+    unique_objects,
+)
+from odfabric.usecases.transfer.smart_pull import SmartPeers
+
+LISTEN_S = 0.05
+"""How long the thread that answers questions about progress listens before it looks whether it is to end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SmartPush:
+    """A push to one node. `visibility` is for a dataset that is new there."""
+
+    url: str
+    force: bool = False
+    visibility: Visibility = Visibility.PRIVATE
+
+
+def smart_push(
+    entry: CatalogEntry,
+    push: SmartPush,
+    *,
+    run: JobRun,
+    peers: SmartPeers,
+    remotes: RemoteDatasets,
+    ports: SendPorts,
+) -> Sent:
+    """Bring the dataset under a node's URL to the head of one of this node.
+
+    Raises DestinationAhead and ChainsDiverged with counts unless forced, HeadMoved, AlreadyExists for a name or an identity that the node has
+    otherwise, LimitExceeded for a chain that is too long, Unauthenticated, AccessDenied, Corrupt, CorruptedSource, Determinate, Indeterminate.
+    """
+    head = ports.repository.head(entry.id)
+    remote = remotes.open(push.url)
+    theirs = _head_of(remote)
+    if theirs == head.hash:
+        return Sent(head=head.hash)
+    with ports.exchange.session() as folder:
+        relation = _relation(entry, head, theirs, remote, folder, ports)
+        if not push.force:
+            check_forward(relation, destination=theirs, source=head.hash)
+        # What does not continue the node's chain replaces all of it.
+        tail = None if relation.uncommon_ours else relation.common
+        stored = ports.repository.blocks(entry.id)
+        links = walk(stored, head.hash, tail=tail, blocks_max=ports.blocks_max)
+        blocks = [EncodedBlock(link.hash, stored.get_bytes(link.hash), link.block) for link in links][::-1]
+        sending = _Sending(entry, push, blocks, folder, run=run, peers=peers, ports=ports)
+        sending.send(theirs, remote)
+    return Sent(
+        head=head.hash,
+        blocks=len(blocks),
+        objects=sending.uploaded,
+        bytes=sending.uploaded_bytes,
+        replaced=relation.uncommon_ours,
+    )
+
+
+def _head_of(remote: RemoteDataset) -> Multihash | None:
+    try:
+        return remote.head()
+    except NotFound:
+        return None
+
+
+def _relation(
+    entry: CatalogEntry,
+    head: Head,
+    theirs: Multihash | None,
+    remote: RemoteDataset,
+    folder: Path,
+    ports: SendPorts,
+) -> ChainRelation:
+    """How the node's chain (`ours` in it) stands to that of this node."""
+    known = ports.repository.chains.row(entry.id, theirs) if theirs is not None else None
+    if theirs is None or known is not None:
+        missing = head.sequence_number - (known.sequence_number if known else -1)
+        return ChainRelation(uncommon_ours=0, uncommon_theirs=missing, common=theirs)
+    return compare_chains(
+        ours=ReceivedBlocks(remote, folder),
+        our_head=theirs,
+        theirs=ports.repository.blocks(entry.id),
+        their_head=head.hash,
+        blocks_max=ports.blocks_max,
+    )
+
+
+class _Sending:
+    """One conversation."""
+
+    def __init__(
+        self,
+        entry: CatalogEntry,
+        push: SmartPush,
+        blocks: Sequence[EncodedBlock],
+        folder: Path,
+        *,
+        run: JobRun,
+        peers: SmartPeers,
+        ports: SendPorts,
+    ) -> None:
+        self._entry, self._push, self._blocks, self._folder = entry, push, blocks, folder
+        self._run, self._peers, self._ports = run, peers, ports
+        self.uploaded = self.uploaded_bytes = 0
+
+    def send(self, theirs: Multihash | None, remote: RemoteDataset) -> None:
+        """Say and upload everything; the node's head is ours when this returns."""
+        text = self._text_of_blocks()
+        with self._peers.conversations.open(self._push.url, "push") as talk:
+            begin = PushBegin(
+                current_head=theirs,
+                plan=plan_of(self._blocks),
+                force=self._push.force,
+                visibility=self._push.visibility,
+            )
+            limits = self._peers.limits
+            self._accepted(talk, write_push_begin(begin), limits.wait_s_max)
+            self._accepted(talk, text, limits.objects_wait_s_max)
+            self._upload(talk, self._uploads(talk))
+            self._run.confirm()
+            talk.say(write_nothing())
+            self._await_confirmation(talk, remote)
+            talk.end(NORMAL, PUSHED)
+
+    def _text_of_blocks(self) -> str:
+        text = write_pushed_blocks(batch_of(self._blocks))
+        maximum = self._peers.limits.message_bytes_max
+        if len(text) > maximum:
+            message = f"the {len(self._blocks)} new blocks of {self._entry.alias} make a message of {len(text)} bytes"
+            raise LimitExceeded(f"{message}; {USE_SIMPLE_PUSH}", limit="smart_message_bytes_max", maximum=maximum)
+        return text
+
+    def _accepted(self, talk: Conversation, text: str, seconds_max: float) -> None:
+        talk.say(text)
+        refusal = heard(talk, read_push_accepted, seconds_max=seconds_max, shown=self._push.url)
+        if refusal is not None:
+            raise_refusal(refusal, self._push.url)
+
+    def _uploads(self, talk: Conversation) -> list[ObjectUpload]:
+        files = [file_of(area, each) for area, each in unique_objects(self._blocks)]
+        portions = [files[at : at + OBJECTS_AT_ONCE_MAX] for at in range(0, len(files), OBJECTS_AT_ONCE_MAX)] or [[]]
+        found: list[ObjectUpload] = []
+        for number, portion in enumerate(portions):
+            talk.say(write_push_objects(PushObjects(tuple(portion), is_truncated=number + 1 < len(portions))))
+            answer = heard(talk, read_uploads, seconds_max=self._peers.limits.wait_s_max, shown=self._push.url)
+            if not isinstance(answer, tuple):
+                raise_refusal(answer, self._push.url)
+            asked = set(portion)
+            found += [each for each in answer if each.file in asked and each.target is not None]
+        return found
+
+    def _upload(self, talk: Conversation, uploads: Sequence[ObjectUpload]) -> None:
+        total = sum(each.file.size for each in uploads)
+        self._report(len(uploads), total)
+        with _answering(talk, self) as answering:
+            works = (partial(self._upload_one, each) for each in uploads)
+            for size in each_at_once(works, at_once=self._ports.at_once):
+                self.uploaded, self.uploaded_bytes = self.uploaded + 1, self.uploaded_bytes + size
+                self._report(len(uploads), total)
+                answering.check(self._push.url)
+        answering.check(self._push.url)
+        talk.say(write_progress(UploadProgress(None)))
+
+    def _upload_one(self, upload: ObjectUpload) -> int:
+        assert upload.target is not None
+        name, area = upload.file.physical_hash, AREAS[upload.file.kind]
+        path = self._folder / f"{area}-{name}"
+        size = self._ports.repository.materialize(self._entry.id, area, name, path)
+        self._peers.linked.upload(upload.target, name=str(name), path=path)
+        path.unlink()
+        return size
+
+    def _report(self, objects: int, total: int) -> None:
+        stage = f"send, {self.uploaded} of {objects} objects"
+        self._run.report(EngineProgress(stage=stage, done=self.uploaded_bytes, total=total, unit=BYTES))
+
+    def _await_confirmation(self, talk: Conversation, remote: RemoteDataset) -> None:
+        """A late question about progress reads like the confirmation, so that the node's head is what counts."""
+        said, limits = self._push.url, self._peers.limits
+        seconds_max = limits.objects_wait_s_max
+        for _ in range(3):
+            found = talk.hear(seconds_max=seconds_max)
+            if isinstance(found, str):
+                understood(read_empty, found, shown=said)
+                if self._is_there(remote):
+                    return
+                seconds_max = limits.progress_s
+            elif self._is_there(remote):
+                return
+            elif isinstance(found, Closed) and found.reason:
+                raise_closed(found, said)
+            else:
+                break
+        raise Indeterminate(f"{said} did not confirm the push", hint="push again: what is there is not sent twice")
+
+    def _is_there(self, remote: RemoteDataset) -> bool:
+        try:
+            return remote.head() == self._blocks[-1].hash
+        except OdfError:
+            return False
+
+
+@dataclass(slots=True)
+class _Answers:
+    """What the thread that listens has heard last."""
+
+    ended: Closed | None = None
+    failed: OdfError | None = None
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    def check(self, shown: str) -> None:
+        """Raises what the node has said instead of a question."""
+        if self.failed is not None:
+            raise self.failed
+        if self.ended is not None:
+            raise_closed(self.ended, shown)
+
+
+@contextmanager
+def _answering(talk: Conversation, sending: _Sending) -> Iterator[_Answers]:
+    """While the context is open, questions about progress are answered."""
+    answers = _Answers()
+
+    def listen() -> None:
+        try:
+            while not answers.stop.is_set() and answers.ended is None:
+                found = talk.hear(seconds_max=LISTEN_S)
+                if isinstance(found, Closed):
+                    answers.ended = found
+                elif found is not None:
+                    understood(read_empty, found, shown="the node")
+                    talk.say(write_progress(UploadProgress(sending.uploaded)))
+        except OdfError as error:
+            answers.failed = error
+
+    thread = threading.Thread(target=listen, name="smart-push-progress", daemon=True)
+    thread.start()
+    try:
+        yield answers
+    finally:
+        answers.stop.set()
+        thread.join()

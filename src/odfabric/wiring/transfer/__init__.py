@@ -1,0 +1,1 @@
+"""Datasets between this node and others, bound to its ports."""

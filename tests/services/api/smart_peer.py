@@ -1,0 +1,43 @@
+"""A node in memory that reaches others over real sockets, as a client of the Smart protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from odfabric.adapters.http.egress import Egress, EgressLimits
+from odfabric.adapters.http.linked_objects import HttpLinkedObjects
+from odfabric.adapters.http.remote_dataset import HttpRemoteDatasets
+from odfabric.adapters.websocket.conversations import WebSocketConversations
+from odfabric.testing.memory_node import MemoryNode
+from odfabric.wiring.transfer.remotes import RemotesByScheme
+
+
+@contextmanager
+def reaching(url: str, folder: Path, *, token: str | None, seed: int = 5) -> Iterator[MemoryNode]:
+    """A node that may reach `url` (scheme, host and port) and has that token for it."""
+    parts = urlsplit(url)
+    port = parts.port or 80
+    peer = MemoryNode(folder, seed=seed)
+    with Egress(limits=EgressLimits(ports=(port,)), allow=[f"{parts.hostname}:{port}"]) as egress:
+        over_http = HttpRemoteDatasets(egress, block_bytes_max=1 << 24)
+        remotes = RemotesByScheme(
+            {"odf+http": over_http, "http": over_http}, tokens={} if token is None else {url: token}
+        )
+        peer._ports = replace(
+            peer._ports,
+            remotes=remotes,
+            conversations=WebSocketConversations(
+                egress.connections([port]),
+                token_of=remotes.token_of,
+                ssl_context=egress.ssl_context,
+                message_bytes_max=1 << 26,
+                connect_s_max=10.0,
+            ),
+            linked_objects=HttpLinkedObjects(egress),
+        )
+        peer.restart()
+        yield peer

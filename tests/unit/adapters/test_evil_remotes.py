@@ -1,0 +1,142 @@
+"""Servers that break off, never end, lie about lengths or lead elsewhere, as a download meets them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from odfabric.adapters.http.egress import Egress, EgressLimits
+from odfabric.adapters.http.remote_dataset import HttpRemoteDatasets
+from odfabric.errors import AccessDenied, CorruptedSource, Determinate, LimitExceeded, OdfError
+from odfabric.model.multihash import Multihash, sha3_256_multihash
+from odfabric.ports.sources.egress import RemoteDataset
+from tests.support.loopback_http import LoopbackServer, Seen, reply
+
+BODY = bytes(range(256)) * 40
+NAME = sha3_256_multihash(hashlib.sha3_256(BODY).digest())
+TAG = f'"{NAME}"'
+LIMITS = EgressLimits(answer_s_max=5.0, total_s_max=10.0, bytes_per_s_min=1024, rate_window_s=0.2)
+
+
+@pytest.fixture
+def servers() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+def remote(server: LoopbackServer, servers: ExitStack) -> RemoteDataset:
+    egress = servers.enter_context(Egress(limits=LIMITS, allow=[server.place]))
+    return HttpRemoteDatasets(egress, block_bytes_max=1000, resumes_max=3).open(server.url("/ds"))
+
+
+def broken(seen: Seen, *, pieces: int, tag: str | None = TAG, ranges: bool = True) -> Iterator[bytes]:
+    """`pieces` kilobytes of what was asked for, announced whole."""
+    asked = seen.headers.get("range", "bytes=0-") if ranges else "bytes=0-"
+    begin = int(asked.removeprefix("bytes=").removesuffix("-"))
+    rest = BODY[begin:]
+    status = "206 Partial" if begin else "200 OK"
+    lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(rest)}"]
+    lines += [f"ETag: {tag}"] if tag else []
+    lines += [f"Content-Range: bytes {begin}-{len(BODY) - 1}/{len(BODY)}"] if begin else []
+    yield "\r\n".join([*lines, "", ""]).encode() + rest[: pieces * 1024]
+
+
+def test_a_download_goes_on_where_it_broke(servers: ExitStack, tmp_path: Path) -> None:
+    server = servers.enter_context(LoopbackServer(lambda seen: broken(seen, pieces=3)).serving())
+    found = remote(server, servers).download("data", NAME, size_max=len(BODY), into=tmp_path / "a")
+    assert (found, (tmp_path / "a").read_bytes()) == (len(BODY), BODY)
+    assert [seen.headers.get("range") for seen in server.seen] == [None, *(f"bytes={3072 * n}-" for n in (1, 2, 3))]
+    assert {seen.headers.get("if-range") for seen in server.seen[1:]} == {TAG}
+
+
+def test_it_begins_again_where_the_server_has_no_ranges(servers: ExitStack, tmp_path: Path) -> None:
+    answers = [3, 10]
+
+    def respond(seen: Seen) -> Iterator[bytes]:
+        return broken(seen, pieces=answers.pop(0), ranges=False)
+
+    server = servers.enter_context(LoopbackServer(respond).serving())
+    assert remote(server, servers).download("data", NAME, size_max=len(BODY), into=tmp_path / "a") == len(BODY)
+    assert (tmp_path / "a").read_bytes() == BODY
+
+
+@pytest.mark.parametrize(("pieces", "tag", "requests"), [(0, TAG, 1), (1, TAG, 4), (3, None, 1), (3, "W/" + TAG, 1)])
+def test_it_does_not_go_on_for_ever_or_without_a_mark(
+    servers: ExitStack, tmp_path: Path, pieces: int, tag: str | None, requests: int
+) -> None:
+    server = servers.enter_context(LoopbackServer(lambda seen: broken(seen, pieces=pieces, tag=tag)).serving())
+    with pytest.raises(Determinate):
+        remote(server, servers).download("data", NAME, size_max=len(BODY), into=tmp_path / "a")
+    assert (len(server.seen), list(tmp_path.iterdir())) == (requests, [])
+
+
+def test_a_rest_that_begins_elsewhere_is_refused(servers: ExitStack, tmp_path: Path) -> None:
+    def respond(seen: Seen) -> Iterator[bytes]:
+        if "range" in seen.headers:
+            yield reply(206, BODY[100:], {"ETag": TAG, "Content-Range": f"bytes 100-{len(BODY) - 1}/{len(BODY)}"})
+        else:
+            yield from broken(seen, pieces=3)
+
+    server = servers.enter_context(LoopbackServer(respond).serving())
+    with pytest.raises(OdfError):
+        remote(server, servers).download("data", NAME, size_max=len(BODY), into=tmp_path / "a")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_endless_body_ends_at_the_declared_size(servers: ExitStack, tmp_path: Path) -> None:
+    server = LoopbackServer(lambda seen: endless(seen))
+    servers.enter_context(server.serving())
+
+    def endless(seen: Seen) -> Iterator[bytes]:
+        yield b"HTTP/1.1 200 OK\r\n\r\n"
+        yield from server.every(b"x" * 4096, pause_s=0, count=10_000)
+
+    for act in (
+        lambda found: found.download("data", NAME, size_max=len(BODY), into=tmp_path / "a"),
+        lambda found: found.block(NAME),
+        lambda found: found.head(),
+    ):
+        with pytest.raises(LimitExceeded):
+            act(remote(server, servers))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_slow_body_is_given_up(servers: ExitStack, tmp_path: Path) -> None:
+    server = LoopbackServer(lambda seen: slow(seen))
+    servers.enter_context(server.serving())
+
+    def slow(seen: Seen) -> Iterator[bytes]:
+        yield b"HTTP/1.1 200 OK\r\nContent-Length: 10240\r\n\r\n"
+        yield from server.every(b"x", pause_s=0.05, count=1000)
+
+    with pytest.raises(Determinate):
+        remote(server, servers).download("data", NAME, size_max=len(BODY), into=tmp_path / "a")
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["http://127.0.0.1:9/secret", "http://169.254.169.254/latest", "http://[::1]/x", "http://10.0.0.1/", "file:///etc"],
+)
+def test_a_redirect_to_an_inner_address_is_refused(servers: ExitStack, tmp_path: Path, target: str) -> None:
+    server = servers.enter_context(LoopbackServer(lambda seen: reply(302, b"", {"Location": target})).serving())
+    with pytest.raises(OdfError) as refused:
+        remote(server, servers).download("data", NAME, size_max=len(BODY), into=tmp_path / "a")
+    assert isinstance(refused.value, AccessDenied) or "redirects to a URL that is refused" in str(refused.value)
+
+
+@pytest.mark.parametrize("body", [b"", b"f1620", b"x" * 150, b"f1620" + b"0" * 63, b"\xff" * 69])
+def test_a_head_that_is_no_hash_is_named(servers: ExitStack, body: bytes) -> None:
+    server = servers.enter_context(LoopbackServer(lambda seen: reply(200, body)).serving())
+    with pytest.raises(CorruptedSource, match="is not the hash of a block"):
+        remote(server, servers).head()
+
+
+def test_bytes_of_another_name_come_as_they_are(servers: ExitStack, tmp_path: Path) -> None:
+    """Whoever asked compares them: here nothing is judged."""
+    other = Multihash(NAME.code, bytes(32))
+    server = servers.enter_context(LoopbackServer(lambda seen: reply(200, BODY, {"ETag": TAG})).serving())
+    assert remote(server, servers).download("data", other, size_max=len(BODY), into=tmp_path / "a") == len(BODY)

@@ -1,0 +1,104 @@
+"""What other nodes are asked, and which of their answers count."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from odfabric.adapters.http.egress import Egress
+from odfabric.adapters.http.remote_nodes import ANSWER_BYTES_MAX, HttpRemoteNodes
+from odfabric.errors import AccessDenied, CorruptedSource, Determinate, LimitExceeded
+from odfabric.model.identity import DatasetId, Name
+from tests.support.loopback_http import LoopbackServer, Seen, reply
+
+DATASET = DatasetId(bytes(32))
+Respond = Callable[[Seen], bytes]
+
+
+@pytest.fixture
+def servers() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+def node(
+    servers: ExitStack, respond: Respond, *, token: str | None = "t0ken"
+) -> tuple[HttpRemoteNodes, LoopbackServer]:
+    server = servers.enter_context(LoopbackServer(respond).serving())
+    egress = servers.enter_context(Egress(allow=[server.place]))
+    return HttpRemoteNodes(egress, token_of=lambda url: token if url.startswith(server.url("/")) else None), server
+
+
+def answering(answers: dict[str, object]) -> Respond:
+    def respond(seen: Seen) -> bytes:
+        found = answers.get(seen.target)
+        return reply(404, b"{}") if found is None else reply(200, json.dumps(found).encode())
+
+    return respond
+
+
+def test_the_four_questions(servers: ExitStack) -> None:
+    listed = {"datasets": [{"id": "did:odf:x", "alias": "bob/flights", "kind": "Root"}, {"alias": 7}, "junk"]}
+    asked, server = node(
+        servers,
+        answering(
+            {
+                "/odf/info": {"isMultiTenant": True},
+                "/odf/accounts/me": {"accountName": "carol"},
+                f"/odf/datasets/{DATASET}": {"datasetName": "flights"},
+                "/odf/datasets?q=fl&limit=5": listed,
+            }
+        ),
+    )
+    url = f"odf+{server.url('/odf')}"
+    assert asked.has_accounts(url)
+    assert (asked.own_account(url), asked.name_of(url, DATASET)) == (Name("carol"), Name("flights"))
+    assert [(each.alias, each.id, each.kind) for each in asked.search(url, "fl", limit=5)] == [
+        ("bob/flights", "did:odf:x", "Root")
+    ]
+    assert {seen.headers.get("authorization") for seen in server.seen} == {"Bearer t0ken"}
+
+
+def test_refusals_say_nothing_of_the_node(servers: ExitStack) -> None:
+    for status in (400, 401, 403, 404):
+        asked, server = node(servers, lambda seen, status=status: reply(status, b"no"), token=None)  # type: ignore[misc]
+        url = server.url("/")
+        assert (asked.has_accounts(url), asked.own_account(url), asked.name_of(url, DATASET)) == (False, None, None)
+        assert all("authorization" not in seen.headers for seen in server.seen)
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"no json", b"[" * 100_000, b'{"accountName": "../x"}', b'{"accountName": 7}', b"[]"]
+)
+def test_an_answer_that_is_none_is_named(servers: ExitStack, body: bytes) -> None:
+    asked, server = node(servers, lambda seen: reply(200, body))
+    with pytest.raises(CorruptedSource) as refused:
+        asked.own_account(server.url("/"))
+    assert server.place in str(refused.value)
+
+
+def test_answers_are_bounded_and_faults_are_repeated_later(servers: ExitStack) -> None:
+    asked, server = node(servers, lambda seen: reply(200, b" " * (ANSWER_BYTES_MAX + 1)))
+    with pytest.raises(LimitExceeded):
+        asked.has_accounts(server.url("/"))
+    asked, server = node(servers, lambda seen: reply(503))
+    with pytest.raises(Determinate):
+        asked.has_accounts(server.url("/"))
+
+
+def test_a_token_does_not_follow_a_redirect(servers: ExitStack) -> None:
+    other = servers.enter_context(LoopbackServer(lambda seen: reply(200, b"{}")).serving())
+    server = servers.enter_context(
+        LoopbackServer(lambda seen: reply(302, b"", {"Location": other.url("/info")})).serving()
+    )
+    egress = servers.enter_context(Egress(allow=[server.place, other.place]))
+    HttpRemoteNodes(egress, token_of=lambda url: "t0ken").has_accounts(server.url("/"))
+    assert [seen.headers.get("authorization") for seen in other.seen] == [None]
+
+
+def test_inner_addresses_are_refused() -> None:
+    with Egress() as egress, pytest.raises(AccessDenied):
+        HttpRemoteNodes(egress, token_of=lambda url: None).has_accounts("odf+http://127.0.0.1/")
