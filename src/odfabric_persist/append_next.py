@@ -2,7 +2,7 @@
 
 Owns what a group of such writers becomes: their rows, consolidated together, in one batch of one time. Invariants: rows are written
 once for each token; a writer that is refused leaves the others in the group alone. When another process wins the race the same
-batch moves to a later time, nothing is written again. Source: persist facts, sections 3 and 9.
+batch moves to a later time, nothing is written again. Source: ADR 0014; ADR 0018.
 """
 
 from __future__ import annotations

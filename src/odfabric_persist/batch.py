@@ -2,7 +2,7 @@
 
 Owns when rows become a part, where parts lie (blob, state or elsewhere), and what of a part counts. Invariant: a batch shows the
 same rows, consolidated, whichever way its parts were cut. Not here: whether a batch belongs to the shard (`state`), several
-batches made into one (`compact`). Source: persist facts, section 3.
+batches made into one (`compact`). Source: ADR 0014.
 """
 
 from __future__ import annotations

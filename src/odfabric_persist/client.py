@@ -2,7 +2,7 @@
 
 Owns handles and what their callers see: preconditions in the order in which they are judged, outcomes, waiting. Invariant: two
 readers who ask for the same time get the same rows, whoever they are and whenever they ask, as long as the time can be read.
-Not here: how a version is won (`machine`), what a command may change (`state`). Source: persist facts, section 3.
+Not here: how a version is won (`machine`), what a command may change (`state`). Source: ADR 0014.
 """
 
 from __future__ import annotations

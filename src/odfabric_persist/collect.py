@@ -1,8 +1,7 @@
 """Garbage collection: versions that nobody reads any more, and the blobs that only they name.
 
 Owns the only deletion of blobs that a version has named. Invariant: whatever a live version names exists, and the oldest live
-version has a rollup of exactly its number; every step may be repeated, by several collectors at once. Source: persist facts,
-section 3 (gc), and the contract in the scenarios.
+version has a rollup of exactly its number; every step may be repeated, by several collectors at once. Source: ADR 0014.
 """
 
 from __future__ import annotations

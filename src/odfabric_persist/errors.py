@@ -2,7 +2,7 @@
 
 Owns the closed tree of errors of this library. A use that breaks a precondition is a `UsageError`: definite, never retried.
 A failure of the place where data lies is `Determinate` (it surely did not happen) or `Indeterminate` (it may have): only what
-is known to be without effect may be called Determinate. Source: persist facts, section 4.
+is known to be without effect may be called Determinate. Source: ADR 0014.
 """
 
 from __future__ import annotations

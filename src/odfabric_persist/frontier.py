@@ -2,7 +2,7 @@
 
 A frontier is a time, or None for the empty frontier: nothing more will ever come (an upper), nothing can be read any more (a
 since). None is therefore the greatest of all. Times are integers from 0 on and totally ordered; there is nothing more general here
-on purpose. Source: persist facts, section 1.
+on purpose. Source: ADR 0014.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Owns a queue and who works it off: the first who finds nobody at work takes what waits, its own included, and does it; then the
 next one that waits goes on. So one alone never waits for another thread, and many together pay for one round trip. Invariants:
 one group at a time; every caller gets its own outcome, exactly once, also if whoever worked for it was interrupted. Not here:
-what is done with a group (`machine` for commands, `append_next` for rows). Source: persist facts, sections 5 and 9.
+what is done with a group (`machine` for commands, `append_next` for rows). Source: ADR 0017; ADR 0018.
 """
 
 from __future__ import annotations

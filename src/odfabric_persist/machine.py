@@ -2,7 +2,7 @@
 
 Owns the loop, its retries and the copy of the newest state. Invariants: an accepted command is in exactly one version, alone or
 with those that came at the same time (`funnel`); a refusal was judged on the newest version; after an unknown outcome the version
-itself is asked, by its nonce, before anything is done again. Source: persist facts, sections 1, 3 and 4.
+itself is asked, by its nonce, before anything is done again. Source: ADR 0014.
 """
 
 from __future__ import annotations

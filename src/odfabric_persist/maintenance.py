@@ -1,8 +1,7 @@
 """What keeps a shard small and quick: rollups, compaction and collection, when they are due.
 
 Owns the thresholds and the order of the work. Invariants: everything here may be stopped at any point, done again, or done by
-several processes at once - the claim in the state only saves work; what readers hold stays. Source: persist facts, section 3;
-persist architecture, section 3.
+several processes at once - the claim in the state only saves work; what readers hold stays. Source: ADR 0014; ADR 0017.
 """
 
 from __future__ import annotations

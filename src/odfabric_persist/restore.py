@@ -1,7 +1,7 @@
 """Bringing back what was deleted by accident, from a store of blobs that keeps what is deleted.
 
 Owns the order: first the rollup that the newest version names, for without it no version can be read. What an old version names and
-a collection removed stays removed, as far as no live version reads it. Source: persist facts, section 5 (backup).
+a collection removed stays removed, as far as no live version reads it. Source: ADR 0017.
 """
 
 from __future__ import annotations

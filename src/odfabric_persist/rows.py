@@ -2,7 +2,7 @@
 
 Owns what makes two rows one (all columns equal, bit by bit for floating point, null equal to null), their order, and the bytes
 of a part. Invariant: rows stay columns from the first call to the last; nothing here makes a Python object of a row.
-Source: persist facts, section 5; persist architecture, section 1.
+Source: ADR 0017; ADR 0015.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Portions of a snapshot that travel: whoever has one can fetch its rows from the location.
 
 Owns how batches are dealt out, and the portion's form as JSON. A portion names parts, so it lives as long as the version it was
-cut from is held. Source: persist facts, section 3 (snapshot).
+cut from is held. Source: ADR 0014.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Owns the frozen value that a version stands for, and one pure function per command: state in, state out, or a refusal raised.
 Invariants: batches sorted by lower bound tile [0, upper) without gap or overlap; since, upper and time on the wall never go back;
 a command that is refused changes nothing. Not here: who wins (`machine`), bytes (`encoding`), rows (`batch`).
-Source: persist facts, sections 1 and 3.
+Source: ADR 0014.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Owns the choice, as a pure function of the list of batches. Invariants: ranges do not overlap; when nothing is chosen any more,
 the list is short - a few batches for each tier, and tiers grow with the logarithm of what was written; a row is written again
-about once for each tier it climbs. Not here: reading or writing anything. Source: persist architecture, section 3.
+about once for each tier it climbs. Not here: reading or writing anything. Source: ADR 0017.
 """
 
 from __future__ import annotations

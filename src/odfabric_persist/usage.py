@@ -2,7 +2,7 @@
 
 Owns the audit of blobs and the removal of leftovers. Invariant: a blob counts as leaked only if no live version of its shard names it
 and it is older than anybody may take from writing a blob to naming it; blobs are listed before states are read, so that what is named
-meanwhile is found. What is not of this library is never touched. Source: persist facts, section 5 (usage).
+meanwhile is found. What is not of this library is never touched. Source: ADR 0017.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Whether a shard is what it should be: everything that is named exists and is undamaged, every version follows from the one before.
 
 Owns the checks; says what it found and changes nothing. It reads every part of the newest version. Rows that lie elsewhere are counted,
-not read. Source: persist facts, section 3 (invariants).
+not read. Source: ADR 0014.
 """
 
 from __future__ import annotations

@@ -18,6 +18,8 @@ from tests.support.turns import todays
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+TABLE = re.compile(r"^```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SYSTEM_TIME = re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{1,3}Z *")
 PAGE_S_MAX = 540
 """On two loaded cores; alone a page takes a minute."""
 MARK = "=== block "
@@ -30,6 +32,9 @@ SHOWN = {
     "docs/howto/run-by-itself.md": "cron 30 6 * * 1-5 (Europe/Berlin)",
 }
 """What a guide shows if it went well; others end with a pull that finds nothing new."""
+
+SHOWS_TABLES = {"docs/howto/derive-data.md"}
+"""Guides whose tables are results of their commands."""
 
 HOWTO = [
     str(page.relative_to(ROOT)) for page in sorted((ROOT / "docs/howto").glob("*.md")) if "```sh" in page.read_text()
@@ -101,9 +106,8 @@ def test_the_readme_runs_as_written(checkout: Path, engine_cache: Path) -> None:
 
     corrected = shown_by(ran, "2026-03-02T09:55:00Z")
     printed = (ROOT / "README.md").read_text().partition("```text\n")[2].partition("```")[0]
-    times = re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{1,3}Z *")
-    assert [times.sub("T", line) for line in corrected.splitlines()[-4:]] == [
-        times.sub("T", line) for line in printed.splitlines()
+    assert [SYSTEM_TIME.sub("T", line) for line in corrected.splitlines()[-4:]] == [
+        SYSTEM_TIME.sub("T", line) for line in printed.splitlines()
     ], "the table on the page is the one that comes out"
 
     answers = shown_by(ran, "Idempotency-Key").splitlines()[-4:]
@@ -126,3 +130,8 @@ def test_the_readme_runs_as_written(checkout: Path, engine_cache: Path) -> None:
 def test_a_guide_runs_as_written(page: str, checkout: Path, engine_cache: Path) -> None:
     ran = run_page(page, checkout, engine_cache)
     assert SHOWN.get(page, "up to date") in "".join(out for _, out in ran)
+    if page in SHOWS_TABLES:
+        shown = SYSTEM_TIME.sub("T", "".join(out for _, out in ran))
+        tables = [SYSTEM_TIME.sub("T", table) for table in TABLE.findall((ROOT / page).read_text())]
+        assert tables
+        assert [table for table in tables if table not in shown] == []

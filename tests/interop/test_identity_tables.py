@@ -1,4 +1,4 @@
-"""The tables of the specification's facts on identity: DIDs, multiformats, names, references, patterns."""
+"""Tables of the specification, "Dataset Identity": DIDs, multiformats, names, references, patterns."""
 
 from __future__ import annotations
 

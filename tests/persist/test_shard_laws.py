@@ -1,6 +1,6 @@
 """A shard under many clients, faults, compaction and collection, held to a model that is a plain list of updates.
 
-The nine invariants of the persist facts, section 3: tiling, definiteness, monotony, nothing named is gone, the oldest version
+The nine invariants of a shard (ADR 0014): tiling, definiteness, monotony, nothing named is gone, the oldest version
 has a rollup, every acknowledged append is visible exactly once, replay equals rollup, and others make progress.
 """
 

@@ -4,6 +4,7 @@ import ast
 import json
 import re
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -17,10 +18,42 @@ NPM_LOCKS = [
 ]
 FUNCTION_LINES_MAX = 70
 FILE_LINES_MAX = 600
+FOLDER_FILES_MAX = 25
+PROSE_CHARACTERS_MAX = 400
 
 # Exceptions; these sets may only shrink.
 LONG_FUNCTIONS: set[str] = set()
 LONG_FILES: set[str] = set()
+# Groups of verbs with bundles of ports become folders of it.
+CROWDED_FOLDERS = {"src/odfabric/wiring"}
+CROWDED_TEST_FOLDERS = {
+    "tests/conformance",
+    "tests/perf",
+    "tests/persist",
+    "tests/services/api",
+    "tests/support",
+    "tests/unit",
+    "tests/unit/adapters",
+    "tests/unit/domain",
+    "tests/unit/engine_spark",
+    "tests/unit/formats",
+    "tests/usecases",
+}
+
+PAGES = ("docs/*.md", "README.md", "CONTRIBUTING.md", "SECURITY.md", "ARCHITECTURE.md", "services/*.md")
+OUTSIDE = re.compile(
+    r"\bRULINGS?\b|\b[Rr]ulings? (?:on|\d)|\bINCREMENTAL\b|[Ii]ncremental method|\bSEMANTICS\b|PUBLIC\.md|PROVENANCE\.md|SPARK\.md"
+    r"|\bfacts, (?:section|\")|\bfacts \(\"|[Pp]ersist (?:facts|architecture)|[Ss]pecification(?:'s)? facts|[Ss]emantics of transforms"
+    r"|[Ss]ecurity propert(?:y|ies)|\bsecurity S\d|reference behaviour of|\bDESIGN (?:invariant|section|\d)"
+)
+"""Documents that were never in this repository."""
+FILLERS = re.compile(
+    r"(?<![-\w])anew\b|\bowe[sd]?\b|\bwhoever\b|\bmend(?:s|ed|ing)?\b|\bin hand\b|\bcomes? of\b|\btold\b|\bfurther out\b",
+    re.IGNORECASE,
+)
+"""Words that stand for a verb or a term that says more."""
+RECORDS_OF_THE_PAST = re.compile(r"docs/adr/|docs/law-runs\.md|settings\.md$")
+"""Decisions and runs are not rewritten; pages of settings are generated from code."""
 
 
 def own_files(*patterns: str) -> list[Path]:
@@ -114,3 +147,60 @@ def test_requests_of_jobs_are_read_in_one_place() -> None:
         for line in json_of_requests(path.read_text())
     }
     assert {place.rpartition("/")[0] for place in found} == {REQUEST_READERS}, "use a reader of odfabric.formats.jobs"
+
+
+def prose(page: Path) -> list[tuple[int, str]]:
+    """Lines of a page that are neither code nor rows of tables, with their numbers."""
+    lines, is_code = [], False
+    for number, line in enumerate(page.read_text().splitlines(), start=1):
+        is_code ^= line.startswith("```")
+        if not is_code and not line.startswith("|"):
+            lines.append((number, line))
+    return lines
+
+
+def test_folders_stay_small() -> None:
+    files = own_files("src/*.py", "services/*.py", "tests/*.py")
+    counts = Counter(str(path.parent.relative_to(ROOT)) for path in files)
+    crowded = {folder for folder, count in counts.items() if count > FOLDER_FILES_MAX}
+    assert crowded == CROWDED_FOLDERS | CROWDED_TEST_FOLDERS
+
+
+def test_sources_are_those_that_a_reader_has() -> None:
+    suspects = own_files("src", "services", "tests", "docs", "*.md", "proto")
+    texts = {path: path.read_text() for path in suspects if path.suffix in (".py", ".md", ".json", ".proto", ".fbs")}
+    found = [str(path.relative_to(ROOT)) for path, text in texts.items() if OUTSIDE.search(text)]
+    assert [name for name in found if name != "tests/unit/test_house.py"] == []
+
+
+def test_cited_rules_of_the_engine_have_a_heading() -> None:
+    page = (ROOT / "docs/engine.md").read_text()
+    anchors = {
+        re.sub(r"[^\w -]", "", line.strip("# ").lower()).replace(" ", "-")
+        for line in page.splitlines()
+        if line[:1] == "#"
+    }
+    cited = {
+        (str(path.relative_to(ROOT)), anchor)
+        for path in own_files("src/*.py", "services/*.py", "tests/*.py", "docs/*.md", "*.md")
+        for anchor in re.findall(r"engine\.md#([\w-]+)", path.read_text())
+    }
+    assert cited
+    assert {(name, anchor) for name, anchor in cited if anchor not in anchors} == set()
+
+
+@pytest.mark.parametrize("page", own_files(*PAGES), ids=lambda path: str(path.relative_to(ROOT)))
+def test_lines_of_prose_stay_short(page: Path) -> None:
+    if not page.is_relative_to(ROOT / "docs/adr"):
+        assert [(number, len(line)) for number, line in prose(page) if len(line) > PROSE_CHARACTERS_MAX] == []
+
+
+def test_pages_use_no_fillers() -> None:
+    pages = [page for page in own_files(*PAGES) if not RECORDS_OF_THE_PAST.search(str(page.relative_to(ROOT)))]
+    found = [
+        (str(page.relative_to(ROOT)), number, filler[0])
+        for page in pages
+        for number, line in prose(page)
+        for filler in FILLERS.finditer(line)
+    ]
+    assert found == []

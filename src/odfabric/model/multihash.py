@@ -1,7 +1,7 @@
 """Multihash: a digest that names its algorithm.
 
 Owns the value and its canonical text (base16 multibase). Reading other multibase texts is `formats.identifiers.multihash`.
-Source: multiformats; ODF facts in the specification, section "Hashes".
+Source: multiformats; specification, "Hash".
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Blob: bytes by key.
 
-Owns the contract that every store of blobs keeps; `odfabric_persist.testing` holds them to it. Source: persist facts, section 2.
+Owns the contract that every store of blobs keeps; `odfabric_persist.testing` holds them to it. Source: ADR 0018.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Consensus: a register of versions by key, changed by compare-and-set.
 
 Owns the contract that every such register keeps. Invariant: of all who try to follow one version, exactly one succeeds, and no
-version ever comes back after it was truncated. Source: persist facts, sections 2 and 7.
+version ever comes back after it was truncated. Source: ADR 0018.
 """
 
 from __future__ import annotations

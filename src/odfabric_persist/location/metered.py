@@ -1,7 +1,6 @@
 """What a store is asked for, counted, and what that costs.
 
-Owns two decorators that count calls and bytes, and the prices of an object store. Counting changes nothing else. Source: persist
-facts, section 6.
+Owns two decorators that count calls and bytes, and the prices of an object store. Counting changes nothing else. Source: ADR 0018.
 """
 
 from __future__ import annotations

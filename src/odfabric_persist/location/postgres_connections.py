@@ -2,7 +2,7 @@
 
 Owns opening, lending and replacing connections, and the list of errors after which a statement surely had no effect. Invariant:
 a connection that failed is never lent again. Every statement is a transaction of its own. Not for use across a fork: a child
-opens its own set. Source: persist facts, section 7.
+opens its own set. Source: ADR 0018.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 Owns the tables `persist_head_v1` and `persist_log_v1` and the one statement that changes a head: at READ COMMITTED the update
 looks at the newest committed row once more after it waited for its lock, so the head row alone decides who wins, and the log row
-comes with it or not at all. The names carry the version of the protocol: two protocols must never meet on one table. Source:
-persist facts, sections 2 and 7.
+comes with it or not at all. The names carry the version of the protocol: two protocols must never meet on one table. Source: ADR 0018.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Does a register keep its word? Asked once, before anything is entrusted to it.
 
 Owns a few compare-and-sets under one key. Some stores that look like S3 accept conditional writes and ignore the condition: as
-a register they would let two writers win, and nobody would notice for a long time. Source: persist facts, section 8.
+a register they would let two writers win, and nobody would notice for a long time. Source: ADR 0018.
 """
 
 from __future__ import annotations

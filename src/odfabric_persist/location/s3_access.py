@@ -2,7 +2,7 @@
 
 Owns the client's settings and the lists of answers and failures after which a request surely had no effect. Invariant: the
 client never tries again by itself - a second attempt hides what became of the first, and would lose a compare-and-set that
-succeeded. Source: persist facts, section 8.
+succeeded. Source: ADR 0018.
 """
 
 from __future__ import annotations

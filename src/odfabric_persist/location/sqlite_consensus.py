@@ -3,7 +3,7 @@
 Owns the tables `persist_head_v1` and `persist_log_v1` and the one statement that changes a head. Invariant: an acknowledged
 version survives a power cut (write-ahead log, synchronous FULL), and the head row alone decides who wins. The names carry the
 version of the protocol: two protocols must never meet on one table. One connection and one lock per handle: with a connection
-per thread the waits of SQLite's busy handler reach half a second. Source: persist facts, section 2.
+per thread the waits of SQLite's busy handler reach half a second. Source: ADR 0018.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Owns the protocol of notifiers, what one process knows of announcements, and how long to wait before looking untold. Invariant:
 an announcement only ends a wait; who was woken looks for itself. So announcements may be late, doubled, out of order or lost, and
-all that suffers is the time until somebody looks. Not here: how announcements reach other processes (`notify_remote`). Source:
-persist facts, section 5 (polling), and architecture, section 5.
+all that suffers is the time until somebody looks. Not here: how announcements reach other processes (`notify_remote`).
+Source: ADR 0017; ADR 0016.
 """
 
 from __future__ import annotations

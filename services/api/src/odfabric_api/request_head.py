@@ -1,4 +1,4 @@
-"""The one rule of framing: which bytes are the head of a request (security property S5.1).
+"""The one rule of framing: which bytes are the head of a request.
 
 Owns the grammar of a request head, stricter than RFC 9112 where parsers are known to differ: lines end in CRLF only, no folded
 lines, one origin-form target, either `Content-Length` or `Transfer-Encoding: chunked`, and no second value of a field that has

@@ -4,7 +4,6 @@ Owns `engine.json` (address, token, pid), its lock file and the starting of the 
 started for a workspace runs at a time; whoever finds it dead, or about to end, starts the next one under the lock, and ends before
 what is left of it and what others began to start and could not record: both would tell their address by the same file. The engine
 itself ends when it was idle for long or when its owner process is gone. Not here: what is said to the engine (`adapters.grpc_engine`).
-Source: RULINGS 13, 51.
 """
 
 from __future__ import annotations

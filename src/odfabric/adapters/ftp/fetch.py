@@ -3,7 +3,7 @@
 Owns the limits of a session and what its replies mean. Invariants: control and data connections lead to the address that the guard has
 checked, whatever the server names; the whole session has a deadline, a minimum rate and a size limit. Time of change and size (MDTM,
 SIZE) are the validator where a server has the former, as an entity tag `time-size`; a file that changes while it is read is refused.
-Not here: which URLs there are (`url`), what a source state is. Source: RFC 959, RFC 3659, RFC 4217; security property S3.
+Not here: which URLs there are (`url`), what a source state is. Source: RFC 959, RFC 3659, RFC 4217; docs/threat-model.md.
 """
 
 from __future__ import annotations

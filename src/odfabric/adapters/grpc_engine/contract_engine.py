@@ -4,7 +4,7 @@ Owns how one of our transactions is asked for in that contract: schema files bes
 sees them, watermarks as pairs. Invariant: what comes back is as foreign as any file from outside: interval, columns, operations
 and times of the slice are checked before anybody sees the result. Results are pure and commit nothing, so whatever breaks on
 the way is Determinate. Not here: bytes of messages (`formats.blocks.engine_contract`), which transform goes to which engine (`wiring`).
-Source: specification facts, "Transforms" 3 to 5.
+Source: specification, "Engine Contract".
 """
 
 from __future__ import annotations

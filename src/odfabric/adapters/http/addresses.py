@@ -3,7 +3,7 @@
 Owns one table: the special-purpose registries of IANA (IPv4 and IPv6, as of October 2025) and multicast. Invariant: every
 block of the registries is refused, also those that are globally reachable, because none of them is a place where data is
 published; of IPv6 only 2000::/3 is open at all. Translated forms (mapped, 6to4, Teredo, NAT64) are refused whole, so that
-no second notation of an address has to be unwrapped. Source: RFC 6890 and the registries; security property S3.1.
+no second notation of an address has to be unwrapped. Source: RFC 6890 and the registries; docs/threat-model.md.
 """
 
 from __future__ import annotations

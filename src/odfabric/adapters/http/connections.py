@@ -1,7 +1,7 @@
 """Guarded TCP connections for sources that do not speak HTTP: MQTT, FTP.
 
 Owns one guard per protocol, because each has ports of its own; the operator's exceptions are the same for all. Invariant: a socket that
-leaves this module is connected to an address that the guard has checked. Source: security property S3.1.
+leaves this module is connected to an address that the guard has checked. Source: docs/threat-model.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Owns `gzip`, the one coding that is asked for. Invariant: no piece of output is larger than `PIECE_BYTES_MAX`, however well
 the input was packed, so a reader that counts what it gets can stop in time. Codings in layers and codings that nobody
-asked for are refused. Source: RFC 9110 8.4; security property S3.2.
+asked for are refused. Source: RFC 9110 8.4; docs/threat-model.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Owns which statuses are answers of a source: 200 is data, 304 is nothing new, everything else (other 2xx included) is a failure,
 of which `domain.sources.remote_answers` says whether it is final. Invariant: the file exists only if all of it has arrived. Not here: what a
-source state is, and when a source is polled. Source: reference behaviour of ingest, section "Fetch kinds".
+source state is, and when a source is polled. Source: specification, "Data Ingestion".
 """
 
 from __future__ import annotations

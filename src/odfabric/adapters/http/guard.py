@@ -2,7 +2,7 @@
 
 Owns the rules: ports, address classes, the operator's exceptions. Invariant: the addresses it returns are the ones that
 are connected to; a name is looked up once for each connection and every address it stands for must pass, so an answer that
-mixes public and inner addresses is refused whole and a later answer cannot matter. Source: security property S3.1.
+mixes public and inner addresses is refused whole and a later answer cannot matter. Source: docs/threat-model.md.
 """
 
 from __future__ import annotations

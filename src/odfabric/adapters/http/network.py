@@ -3,7 +3,7 @@
 Owns connecting and every read and write of a connection. Invariant: the number that the HTTP library hands through as a
 timeout is always a point of the monotonic clock here, so that no peer can prolong a request by sending a byte now and then.
 Reads after the first byte of an answer are paced: a window of waiting that brings too few bytes ends the connection.
-Not here: which addresses are right (`guard`), how much may be read (`egress`). Source: security property S3.1, S3.2.
+Not here: which addresses are right (`guard`), how much may be read (`egress`). Source: docs/threat-model.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What other nodes say of themselves and of our account there, asked over their REST interface.
 
 Owns four small questions. Invariant: the token of an origin goes to that origin and nowhere else; an answer is bounded, and one that is not
-what it should be is named with its place. Source: transfer facts, section 1.
+what it should be is named with its place. Source: RFC-007.
 """
 
 from __future__ import annotations

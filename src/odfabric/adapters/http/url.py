@@ -3,7 +3,7 @@
 Owns `HttpUrl` and the strict grammar behind it. Invariant: what is checked and what is connected to come from the same
 value, so no second parser can see another host. Hosts are ASCII names or addresses in their usual notation; numbers that
 other software also takes for IPv4 addresses (decimal, octal, hexadecimal, short) are refused by form, before any lookup.
-Not here: whether the place may be reached (`guard`). Source: RFC 3986; WHATWG URL, "ends in a number"; security S3.1.
+Not here: whether the place may be reached (`guard`). Source: RFC 3986; WHATWG URL, "ends in a number"; docs/threat-model.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Owns the refusals: sizes and ratios while the bytes come (what an archive says of itself is not believed), links, special and
 encrypted entries, methods that cannot be unpacked in bounded memory, checksums. Invariant: names of entries are compared and shown,
-never used as paths; one call unpacks one level and nothing nested. Source: security property S4.3; RULINGS 24.
+never used as paths; one call unpacks one level and nothing nested. Source: docs/threat-model.md.
 """
 
 from __future__ import annotations

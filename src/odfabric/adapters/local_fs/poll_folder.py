@@ -2,7 +2,7 @@
 
 Owns the decision whether a path is inside the poll folder. Invariant: what is decided on is the real path, links resolved, and that
 is also what is handed out; outside the folder nobody learns whether a file exists. A workspace's own user may read whatever
-the operating system lets him. Not here: meaning of patterns (`domain.sources.path_pattern`). Source: RULINGS 16 and 52.
+the operating system lets him. Not here: meaning of patterns (`domain.sources.path_pattern`). Source: docs/howto/poll-a-folder.md.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def _path_of(url_or_path: str) -> str:
         return url_or_path
     if "?" in url_or_path or "#" in url_or_path:
         raise InvalidRequest("the URL of a file has no query and no fragment", hint="write ? as %3F and # as %23")
-    # What stands in the place of a host begins a relative path: `file://data/x.csv` (RULINGS 52).
+    # What stands in the place of a host begins a relative path: `file://data/x.csv`.
     text = url_or_path[5:].removeprefix("//")
     try:
         return unquote(text.removeprefix("localhost") if text.startswith("localhost/") else text, errors="strict")

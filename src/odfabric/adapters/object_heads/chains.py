@@ -3,7 +3,7 @@
 Owns the order of things: an intent in the database, the conditional write of `refs/head`, which is the commit, then the rows. Invariant:
 rows say what `refs/head` said at some time, and are brought to what it says now before anybody is told of it or builds on it; what
 this node has committed itself is written with all that only it knows (marks of jobs, sealed keys), by whichever of its processes
-comes first. Not here: how rows are written (`local`). Source: RULINGS 1; ADR 0021.
+comes first. Not here: how rows are written (`local`). Source: ADR 0003; ADR 0021.
 """
 
 from __future__ import annotations

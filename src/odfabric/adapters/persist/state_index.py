@@ -4,7 +4,7 @@ Time is the number of a block. Data blocks come in as references to their slices
 made one. Each reference also names its block, and of the last one a mark without rows stays when it is no more a reference: that ties
 the index to its chain. Invariant: what is read is what the slices add
 up to, whoever brought it there and however it was compacted. Not here: which datasets have an index and when it is brought forward.
-Source: persist architecture, sections 1 and 2.
+Source: ADR 0015.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A client of S3 whose connections are made by the guard of outgoing requests.
 
 Owns where such connections come from. Invariant: the address that was checked is the one that is connected to, also after a redirect of the
-server; no proxy of the environment is asked. Source: security property S3.1.
+server; no proxy of the environment is asked. Source: docs/threat-model.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Owns the names and how one is armed. Every call with an effect has a point before and one after it. Invariant: a process that arms
 none runs its ports unwrapped. `ODF_CRASH_AT` is `name` or `name@n`: the n-th time (from 1) that the process gets there.
-Source: security property S8.6.
+Source: docs/threat-model.md.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 Owns connecting, the upgrade and its statuses, limits of messages and time. Invariants: the socket is connected to an address that the guard
 has checked; the token of an origin goes to that origin alone, redirects are not followed; no proxy, cookie or environment is used. A message
-is sent in frames that every peer reads. No pings are sent: peers of the protocol take them for messages. Source: RFC 6455; transfer facts,
-section 4.
+is sent in frames that every peer reads. No pings are sent: peers of the protocol take them for messages. Source: RFC 6455; RFC-007.
 """
 
 from __future__ import annotations

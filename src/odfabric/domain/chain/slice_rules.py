@@ -3,7 +3,8 @@
 Owns what follows for a slice from the chain before its block. Two writings of the reference are not what they seem: compaction gives
 all blocks of a chain one new system time and leaves that of the rows as it was, and a query that selects the operation is taken
 literally, so that a filter may keep one half of a correction. Not here: reading rows (`formats.slices.slice_check`).
-Source: transform facts, sections 4 and 9; RULINGS 23, 45, 48.
+Source: specification, "Derivative Transformations"; docs/engine.md#columns-of-inputs-and-output;
+docs/engine.md#compatibility-with-the-reference; RFC-015.
 """
 
 from __future__ import annotations

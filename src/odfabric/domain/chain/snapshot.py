@@ -2,7 +2,7 @@
 
 Owns what a snapshot may hold, the normalisation of transforms, the resolution of inputs, and the order of the first blocks
 (seed first, one block per event, one system time). Not here: reading manifests (`formats.manifests.manifest_yaml`), looking names up
-(the caller's `resolve`), writing (`usecases.datasets.create_dataset`). Source: specification, "Dataset creation"; chain rules A9-A12.
+(the caller's `resolve`), writing (`usecases.datasets.create_dataset`). Source: specification, "Dataset creation".
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Owns the choice by merge strategy and the epoch, which ties an index to everything that it depends on. Invariant: two chain states
 of one epoch give indexes with the same rows. Not here: rows (`formats.slices.state_rows`), where an index lies (`ports.datasets.state_index`).
-Source: persist architecture, section 1.
+Source: ADR 0015.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Owns the kinds of problems and the comparisons; finding the objects, hashing them and running the engine again are the use
 case's. Stricter than the reference where that can only find more: the logical hash is compared whenever it was computed, and
-the number of rows must be that of the offset interval. Source: specification, "Verification"; transform facts, section 8.
+the number of rows must be that of the offset interval. Source: specification, "Verification"; specification, "Derivative Transformations".
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Media types of pushed data and the read steps they mean.
 
 Owns the table and the treatment of parameters. Invariant: bytes are read in the encoding that their sender names: `charset` is that
-of the source, or the source names none, or the data is refused. Parameters but `charset` are ignored. Source: reference behaviour
-of ingest, "Media types for push", except that it refuses parameters altogether.
+of the source, or the source names none, or the data is refused. Parameters but `charset` are ignored. Source:
+specification, "Data Ingestion".
 """
 
 from __future__ import annotations

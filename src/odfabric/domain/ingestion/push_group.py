@@ -1,7 +1,7 @@
 """Which pushes may be committed together, as if their bodies were one.
 
 Owns the conditions: the joined body must mean the same rows as the bodies one after the other. Invariant: what is refused for a group may
-still be taken push by push, and then names the push that is wrong; a group is a matter of speed alone. Source: RULINGS 5.
+still be taken push by push, and then names the push that is wrong; a group is a matter of speed alone. Source: ADR 0019.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Messages as rows: one JSON document becomes one line of NDJSON.
 
 Owns which payloads are rows, and the name under which a dataset is known to its broker. Invariant: the text of a value is never changed;
-line ends, which JSON has between tokens only, become blanks. Source: reference behaviour of ingest, section "Fetch kinds".
+line ends, which JSON has between tokens only, become blanks. Source: specification, "Data Ingestion".
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Deciding what a polling source fetches next, and what it remembers.
 
 Owns the meaning of source states of urls and globs, and where the event time of a fetched file comes from. Not here: fetching
-itself, which files of a folder are read (`domain.sources.polled_files`). Source: specification, "Polling sources"; reference behaviour of ingest, "Fetch kinds".
+itself, which files of a folder are read (`domain.sources.polled_files`). Source: specification, "Polling sources";
+specification, "Data Ingestion".
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 Owns the checks of declared columns, which sources of a manifest are other ones than the chain has, and what new columns of a source mean
 for the schema. Invariant: after a change every source that declares its columns gives those of the dataset, in its order, so the next push
 is not refused for what was said here. Not here: what columns a source gives (the engine), how schemas differ
-(`domain.chain.schema_evolution`). Source: specification, "Schema evolution"; specification facts, "Ingestion" 1, "Chain rules" 4.
+(`domain.chain.schema_evolution`). Source: specification, "Schema evolution"; specification, "Data Ingestion";
+specification, "Metadata Chain".
 """
 
 from __future__ import annotations

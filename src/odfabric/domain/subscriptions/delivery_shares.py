@@ -3,7 +3,7 @@
 Owns the shares. Invariant: a receiver that hangs holds senders only up to the shares of its host, its account and its dataset, so that
 others find one free; one that is slow or has never accepted anything is doubtful, and all doubtful ones together leave some senders to
 those that have proven themselves. Pure: what is under way comes in as values. Not here: threads (the runner), rows (`ports.subscriptions.subscriptions`).
-Source: security property S3.3.
+Source: docs/threat-model.md.
 """
 
 from __future__ import annotations

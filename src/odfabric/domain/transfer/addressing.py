@@ -1,7 +1,7 @@
 """What a name of a dataset elsewhere stands for, given the repositories and aliases that are known.
 
 Owns the choice of a repository and the URL below it; pure. Invariant: of several that fit none is guessed. Not here: asking a node which
-account or name it has for a dataset (`usecases.transfer.resolve_remote`). Source: transfer facts, section 1.
+account or name it has for a dataset (`usecases.transfer.resolve_remote`). Source: RFC-007.
 """
 
 from __future__ import annotations

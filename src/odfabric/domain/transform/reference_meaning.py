@@ -2,7 +2,7 @@
 
 Owns how that is said to our engine: the reference gives every record of a query that does not select `op` the operation 0, while ours
 carries those of the input. Invariant: only meaning, no rows; of queries that are not row-wise the engine refuses the result, for they
-have no such meaning here. Source: transform facts, "Output rules"; semantics of transforms, section 7.
+have no such meaning here. Source: specification, "Engine Contract"; docs/engine.md#operations.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ everything up to the next separator, as it stands, spaces, quotes and escapes in
 separator or the end of the record may follow. The escape character means something only inside quotes and only before a
 quote: a run of escapes directly before a quote is read in pairs, each pair an escape and an odd last one with the quote a
 quote; all other escapes stand for themselves, as in `"\\server\\share"`. Invariant: this parser and the fast one (`csv_cells` of the engine) give the same rows, which a test holds to.
-Source: RFC 4180; RULINGS 24, 25.
+Source: RFC 4180.
 """
 
 from __future__ import annotations

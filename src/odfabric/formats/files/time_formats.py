@@ -3,7 +3,7 @@
 Owns what a format admits and which value a text has; the engine has the same for Spark, and a test holds both together.
 Invariant: a text has exactly one value or none: days that do not exist, second 60 and hour 24 are refused; a text without
 offset is UTC; digits below the millisecond are cut, as slices hold milliseconds. Not here: which format a text seems to have
-(`time_guess`). Source: RULINGS 24, specification facts, "Ingestion" 5 and 10.
+(`time_guess`). Source: ADR 0019.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Reading multihashes from text and from the bytes inside blocks.
 
 Owns the checks: a known hash codec, varints in their shortest form, a digest of exactly the declared length and at most
-32 bytes. Writing is `Multihash.to_bytes` and `str`. Source: multiformats; ODF facts in the specification, "Identity".
+32 bytes. Writing is `Multihash.to_bytes` and `str`. Source: multiformats; specification, "Dataset Identity".
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Owns `ArrowJson` (the JSON of Arrow's integration tests), `OdfJson` and `OdfYaml` (the manifest form), `Parquet` (the message
 type as text) and `ParquetJson` (the same tree as JSON). Lists and maps are shown with the three levels that the slice writer
-gives them. Source: node API facts, "/query", schema formats; Arrow columnar format, "Integration testing".
+gives them. Source: docs/openapi.json; Arrow columnar format, "Integration testing".
 """
 
 from __future__ import annotations

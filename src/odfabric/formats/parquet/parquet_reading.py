@@ -2,7 +2,7 @@
 
 Owns the one place where pyarrow reads a file differently: types that Parquet cannot express and that writers leave as a hint
 in `ARROW:schema`. The logical hash covers types, so both readers must agree. Memory is bounded by small read buffers, a row
-group is never held as a whole. Source: specification facts, "Hashing", traps.
+group is never held as a whole. Source: specification, "Data Hashing".
 """
 
 from __future__ import annotations

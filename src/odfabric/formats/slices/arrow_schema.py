@@ -3,7 +3,8 @@
 Owns the table of types in both directions, the optional encoding hints (`arrow.apache.org/*` attributes, which say how a
 column lies in memory and not what it means), and the legacy form of SetDataSchema (a bare Arrow Schema FlatBuffer).
 Invariant: what comes from Arrow states the defaults of times explicitly, because a block's hash depends on it. Not here:
-whether a slice fits its dataset (`formats.slices.slice_schema`). Source: RFC-016; specification facts, "Data slices" 6, "Blocks" 8.
+whether a slice fits its dataset (`formats.slices.slice_schema`). Source: RFC-016; specification, "Data Slice";
+specification, "Metadata Format".
 """
 
 from __future__ import annotations

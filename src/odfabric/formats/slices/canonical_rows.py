@@ -2,7 +2,8 @@
 
 Owns the encoding: column by column, nulls first; numbers by value, -0.0 before 0.0, NaN last; texts and binaries by bytes;
 lists item by item, maps as lists of their entries. Invariant: the encoding is injective, so equality of bytes is equality of rows as
-the logical hash has it. Not here: which zero or NaN a group's key has (`group_keys`). Source: rulings on equality and order of rows.
+the logical hash has it. Not here: which zero or NaN a group's key has (`group_keys`). Source:
+docs/engine.md#when-rows-are-equal; docs/engine.md#order-of-the-output.
 """
 
 from __future__ import annotations

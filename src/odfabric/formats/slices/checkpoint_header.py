@@ -2,7 +2,7 @@
 
 Owns the one thing that a coordinator must know of an engine's state: the names of the other files without which it is not whole.
 Invariant: a file of another engine, whose state is its own affair, builds on nothing. Not here: anything else that checkpoints say
-(`odfabric_engine_spark.state.checkpoint_file`). Source: rulings on checkpoints.
+(`odfabric_engine_spark.state.checkpoint_file`). Source: docs/engine.md#checkpoints.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Owns the walk over columns and structs and the reading of files in bounded memory. Invariant: the hash depends on names,
 nesting, types, values and row order alone, not on batches, row groups, compression or widths of string offsets. The one
 exception is a nullable struct with nullable members, whose hash depends on the reader's batches by the format's own rule;
-such a digest is marked as not reproducible. Source: specification facts, "Hashing"; value bytes: `logical_hash_values`.
+such a digest is marked as not reproducible. Source: specification, "Data Hashing"; value bytes: `logical_hash_values`.
 """
 
 from __future__ import annotations

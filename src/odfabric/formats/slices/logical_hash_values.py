@@ -1,6 +1,6 @@
 """The bytes that types and values contribute to the logical hash ("arrow-digest" V0).
 
-Owns two tables of the specification's facts: type bytes and value bytes, and their vectorised form: whole arrays become one
+Owns two tables of the specification, "Data Hashing": type bytes and value bytes, and their vectorised form: whole arrays become one
 byte stream without a loop over rows. Invariant: the stream of an array is the concatenation of the streams of its slices.
 Not here: the order in which columns and structs are walked (`formats.slices.logical_hash`).
 """

@@ -2,7 +2,7 @@
 
 Owns the rules of rows: offsets, operations, times, columns, nulls. Invariant: memory does not grow with the file, and a file of
 anybody's making gives texts or InvalidData. Not here: which rules a chain makes for a slice (`domain.chain.slice_rules`), bytes and
-sizes (`usecases.chain.check_slice`). Source: specification facts, "Data slices"; RULINGS 14, 48.
+sizes (`usecases.chain.check_slice`). Source: specification, "Data Slice"; ADR 0008; RFC-015.
 """
 
 from __future__ import annotations

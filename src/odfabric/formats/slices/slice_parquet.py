@@ -3,7 +3,7 @@
 Invariant: the writer's bytes depend on schema and rows alone, not on the batches in which rows arrive, and a failed write
 leaves no file. Readers find columns by name and take any integer width for offset and op. Not here: hashes
 (`formats.slices.logical_hash`, `formats.identifiers.physical_hash`), the shape of slices (`formats.slices.slice_schema`), whether rows are what a block
-says (`formats.slices.slice_check`). Source: specification facts, "Data slices"; RULINGS 18, 23.
+says (`formats.slices.slice_check`). Source: specification, "Data Slice"; docs/engine.md#types; docs/engine.md#columns-of-inputs-and-output.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Owns the order and types of the system columns, the types that may be stored at all, and the fitting of new rows to the
 schema of their dataset: same names in the same order, equal types, string, binary and list layouts interchangeable, nulls
 only where they are allowed. Not here: how schemas evolve (`domain.chain.schema_evolution`), files (`formats.slices.slice_parquet`).
-Source: specification facts, "Data slices" 2 and 7, "Merge", schema compatibility.
+Source: specification, "Data Slice"; specification, "Merge Strategies".
 """
 
 from __future__ import annotations

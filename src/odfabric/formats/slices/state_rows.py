@@ -1,9 +1,9 @@
 """Rows of a changelog as changes of a relation: added up, compared, sorted, summed into a check.
 
-Owns what an operation does to a relation (+1, -1), when two rows are the same one (RULINGS 29: bit by bit, all NaN alike, null like
+Owns what an operation does to a relation (+1, -1), when two rows are the same one (bit by bit, all NaN alike, null like
 null; nested values by their canonical bytes), and what a well-formed changelog is. Invariant: rows stay Arrow columns from the file to the answer; no Python object is made
 of one. This is the exception of ADR 0015 to rows living in the engine. Not here: which columns make a row (`domain.chain.state_index`).
-Source: persist architecture, section 1; RFC-015.
+Source: ADR 0015; RFC-015.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Blocks as one archive: tar with GNU headers in gzip, oldest first, entries named by hash.
 
 Invariant: reading is bounded before anything is unpacked (bytes in all, bytes of a block, count), and what is read hashes to its name.
-Writing is deterministic. Source: transfer facts, section 5.
+Writing is deterministic. Source: RFC-007.
 """
 
 from __future__ import annotations

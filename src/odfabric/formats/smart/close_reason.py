@@ -1,7 +1,7 @@
 """Reasons of close frames, which have room for 123 bytes.
 
-Invariant: a reason is a whole JSON value or the empty text, never a cut one: the peer reads it as the message that it waits for. Source:
-RFC 6455, section 5.5; transfer facts, section 4.
+Invariant: a reason is a whole JSON value or the empty text, never a cut one: the peer reads it as the message that it
+waits for. Source: RFC 6455, section 5.5; RFC-007.
 """
 
 from __future__ import annotations

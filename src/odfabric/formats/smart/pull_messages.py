@@ -1,4 +1,4 @@
-"""Messages of a pull. Source: transfer facts, section 5."""
+"""Messages of a pull. Source: RFC-007."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages of a push. Source: transfer facts, section 6."""
+"""Messages of a push. Source: RFC-007."""
 
 from __future__ import annotations
 

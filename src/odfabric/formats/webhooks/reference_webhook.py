@@ -1,8 +1,8 @@
 """Webhooks in the form of the reference node, for receivers that were written for it.
 
-Owns body and headers. Invariant: members and base of the signature are those of the facts, where they differ from RFC 9421 too: names
+Owns body and headers. Invariant: members and base of the signature are those of the reference, where they differ from RFC 9421 too: names
 of components that begin with `@` stand without quotes, and the parameters on a line of their own. Not here: the headers of Standard Webhooks,
-which are sent beside these. Source: node API facts, section 10.
+which are sent beside these. Source: docs/openapi.json.
 """
 
 from __future__ import annotations

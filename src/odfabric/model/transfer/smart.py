@@ -1,6 +1,6 @@
 """What the two ends of a Smart transfer say to each other, as values.
 
-Owns the nouns of the conversation; their texts are `odfabric.formats.smart`. Source: RFC-008; transfer facts, sections 4 to 7.
+Owns the nouns of the conversation; their texts are `odfabric.formats.smart`. Source: RFC-008; RFC-007.
 """
 
 from __future__ import annotations

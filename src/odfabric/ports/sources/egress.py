@@ -1,6 +1,6 @@
 """Everything that leaves the node towards addresses that users choose: polling, webhooks, peers.
 
-One adapter implements all of them behind one guard (security property S3). Raises InvalidRequest for URLs and headers that
+One adapter implements all of them behind one guard. Raises InvalidRequest for URLs and headers that
 are refused by form, AccessDenied for places that the guard refuses (at the latest when connecting), both also after a redirect,
 Determinate if the request surely did not take effect (a failed GET never has one), Indeterminate otherwise.
 """

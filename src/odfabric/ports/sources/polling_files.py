@@ -39,7 +39,7 @@ class PollingFiles(Protocol):
 
 
 class SourcePreparation(Protocol):
-    """Runs the `prepare` steps over bytes: decompression with limits (security property S4.3).
+    """Runs the `prepare` steps over bytes: decompression with limits.
 
     `into` is a new file; it does not exist after a failure. Raises Determinate if it cannot be written.
     """

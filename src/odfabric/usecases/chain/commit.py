@@ -3,7 +3,7 @@
 Invariant: a head moves by compare-and-set from the head on which the new blocks were built, in one transaction with the outbox
 message, idempotency records and the mark of the job; it is answered as committed only after `refs/head` in the object store
 has advanced too, so that the bucket alone can rebuild the node. Not here: what goes into the blocks (the verbs decide that).
-Source: DESIGN invariants 1 to 3; specification, "Metadata chain".
+Source: ADR 0003; specification, "Metadata chain".
 """
 
 from __future__ import annotations

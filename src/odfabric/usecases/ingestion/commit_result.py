@@ -1,4 +1,4 @@
-"""What a push or pull answers: head, blocks, offsets, rows (RULINGS 54)."""
+"""What a push or pull answers: head, blocks, offsets, rows."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Accept pushes to a root dataset: durable before they are answered.
 
 Accepting stages the body and queues a job; the job row with its body, or with the staged object that it names, is the push log until
-the commit. Invariant: whatever was accepted is durable, and one key is one push. Not here: committing (`run_push`). Source: RULINGS
-5, 7, 9, 12; reference behaviour of `POST /{dataset}/ingest`.
+the commit. Invariant: whatever was accepted is durable, and one key is one push. Not here: committing (`run_push`). Source: ADR 0019.
 """
 
 from __future__ import annotations

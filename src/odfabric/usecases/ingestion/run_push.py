@@ -2,7 +2,7 @@
 
 Owns what a push job does. Invariant: a push that was accepted is in the chain exactly once, whatever dies: the transaction of the commit
 marks every job whose rows it holds, and keys are sealed in the block itself. A group that is refused is taken apart: each push
-then stands for itself. Not here: accepting (`push_data`), which bodies may be joined (`domain.ingestion.push_group`). Source: RULINGS 5, 7.
+then stands for itself. Not here: accepting (`push_data`), which bodies may be joined (`domain.ingestion.push_group`). Source: ADR 0019.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Staged uploads: bodies that were received but not committed yet (RULINGS 8, 9).
+"""Staged uploads: bodies that were received but not committed yet.
 
 Owns their prefix, lifetime and collection. A small body goes with its job, a larger one becomes an object. Invariant: a staged
 object is durable before any job names it, and the collector never touches one that an unfinished job names. Staged bytes are

@@ -1,7 +1,7 @@
 """The job that a verb is being run for: its id, its progress, and what it must remember over attempts.
 
 Owns the progress document of a job row. Invariant: the system time of an attempt is fixed per (job, base head) and durable before
-the engine runs, so that a repeated attempt on the same base makes the same bytes (RULINGS 6).
+the engine runs, so that a repeated attempt on the same base makes the same bytes.
 """
 
 from __future__ import annotations

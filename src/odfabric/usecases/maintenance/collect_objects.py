@@ -3,7 +3,7 @@
 Invariant: nothing that a chain names is deleted, however commits and the collector meet. An object goes only when it is older than the
 lifetime and than every unfinished job; the last look at the chain and the deletion hold the dataset's lock, under which a commit
 looks whether all that it names is still there (`usecases.chain.commit`). A dataset whose `refs/head` the database cannot explain is left
-alone and told: that is for `usecases.maintenance.rebuild`. Not here: uploads (`usecases.ingestion.staging`). Source: RULINGS 8 and 9; ADR 0003.
+alone and told: that is for `usecases.maintenance.rebuild`. Not here: uploads (`usecases.ingestion.staging`). Source: ADR 0019; ADR 0003.
 """
 
 from __future__ import annotations

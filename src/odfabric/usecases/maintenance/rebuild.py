@@ -3,7 +3,7 @@
 Invariant: what `refs/head` says and nothing else becomes the head of record; every block is hashed and judged by all rules of a chain
 on its way; a dataset is taken whole, in one transaction, or left out and reported, and the others go on. Running it again changes
 nothing. What the object store does not hold cannot come back: sealed keys, addresses of copies, tokens, subscriptions, jobs and
-their marks. Source: RULINGS 1 and 5; ADR 0003.
+their marks. Source: ADR 0003; ADR 0019.
 """
 
 from __future__ import annotations

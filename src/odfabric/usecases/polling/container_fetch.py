@@ -1,8 +1,7 @@
 """Fetch what a container prints, by the protocol of ODF: variables say where to go on, files say how far it came.
 
 Owns the variables and the rules of the answer. Invariant: a container that says it is where it was has printed nothing, and one that says
-there is more has moved on; anything else is an error, because it would repeat or lose rows. Source: reference behaviour of ingest,
-section "Fetch kinds".
+there is more has moved on; anything else is an error, because it would repeat or lose rows. Source: specification, "Data Ingestion".
 """
 
 from __future__ import annotations

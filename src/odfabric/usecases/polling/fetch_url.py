@@ -2,7 +2,7 @@
 
 Invariant: what was taken last is what is asked about, unless a body is kept from a failed pull: then the server is asked whether it still has
 that one, and only a body that is still current, or whose server cannot be reached, is used again. Secrets go into the request and into no text.
-Source: RFC 9110, sections 8.8 and 13.1; reference behaviour of ingest, sections 2 and 3.
+Source: RFC 9110, sections 8.8 and 13.1; specification, "Data Ingestion".
 """
 
 from __future__ import annotations

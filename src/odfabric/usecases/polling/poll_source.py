@@ -2,7 +2,7 @@
 
 Invariant: the source state and the attributes that a block carries say exactly what was ingested up to it, so polling again after any
 interruption continues where the chain ends. A source that breaks in the middle commits nothing of the file in question. A pull that takes
-nothing says what it asked and why. Source: specification, "Polling sources"; reference behaviour of ingest, sections 2 to 4.
+nothing says what it asked and why. Source: specification, "Polling sources"; specification, "Data Ingestion".
 """
 
 from __future__ import annotations

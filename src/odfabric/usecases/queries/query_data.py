@@ -1,7 +1,7 @@
 """Query datasets with read-only SQL, pinned to blocks.
 
 Invariant: a query reads exactly the datasets that its text mentions and the caller may read, each up to one block that is fixed
-before the engine starts. Not here: whether the SQL is admissible (the engine's gate). Source: node API facts, section 4.
+before the engine starts. Not here: whether the SQL is admissible (the engine's gate). Source: docs/openapi.json.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The answer to a query as a JSON value. Source: node API facts, section 4 (without proofs)."""
+"""The answer to a query as a JSON value. Source: docs/openapi.json."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Invariant: a cursor moves only by an acknowledgement of whoever holds its fence, and only forward; of several who want to hold it one
 does. Nothing is held back for cursors, so one that nobody reads costs a row. Not here: what there is to be read at a position
-(`usecases.reading.read_changes`). Source: persist architecture, section 4.
+(`usecases.reading.read_changes`). Source: ADR 0015.
 """
 
 from __future__ import annotations

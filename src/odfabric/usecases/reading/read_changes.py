@@ -3,7 +3,7 @@
 Invariant: what is read at a position never changes, because positions are block numbers and rows of blocks: a consumer that is given
 something again is given the same, byte for byte, and one that stores the position together with its data has every change exactly
 once. A chain that is another than the one a position belongs to is told by a reset, never passed over. Every slice is hashed on the
-way. Source: persist architecture, section 4; RULINGS 44.
+way. Source: ADR 0015; docs/engine.md#columns-of-inputs-and-output.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Preview the last rows of a dataset, without an engine (RULINGS 14).
+"""Preview the last rows of a dataset, without an engine.
 
-Invariant: only as many of the newest slices are read as the asked rows need, each hashed on the way. Source: node API facts,
-section 3.
+Invariant: only as many of the newest slices are read as the asked rows need, each hashed on the way. Source: docs/openapi.json.
 """
 
 from __future__ import annotations

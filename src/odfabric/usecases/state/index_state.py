@@ -2,7 +2,7 @@
 
 Invariant: an index is only a faster way to what the chain says. Nobody waits for one, whatever is wrong with it is put right by making
 it again, and it takes in a block only if all that it took in before is in the same chain. Not here: what reads it (`ingest`,
-`read_state`). Source: persist architecture, sections 2 and 3.
+`read_state`). Source: ADR 0015; ADR 0017.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The net state of a dataset at a block: what its changelog adds up to, by reading it from the beginning.
 
 Invariant: the rows, their columns and their order are a function of the chain up to the block alone, so any process that is asked again
-gives the same. Not here: a state under the schema of today, by the index where there is one (`usecases.state.read_state`). Source: RULINGS
-29; persist architecture, section 4.
+gives the same. Not here: a state under the schema of today, by the index where there is one
+(`usecases.state.read_state`). Source: docs/engine.md#when-rows-are-equal; ADR 0015.
 """
 
 from __future__ import annotations

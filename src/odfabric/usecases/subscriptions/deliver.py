@@ -4,7 +4,7 @@ Invariant: at least once, in sequence order within a subscription; the event id 
 subscription is gone is dropped. Rights are looked up at each attempt: a subscription of a dataset that may not be read any more ends; of
 one of an account or of the node, or where only the type needs more, the number goes out without its event. One that has only failed for
 days is disabled, and its deliveries stay pending. Not here: the schedule of attempts (`domain.subscriptions.delivery`), which deliveries there are
-(`usecases.events.relay_outbox`). Source: Standard Webhooks 1.0; security property S3.3.
+(`usecases.events.relay_outbox`). Source: Standard Webhooks 1.0; docs/threat-model.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Take in a slice or checkpoint that a peer uploads before the blocks that name it.
 
 Invariant: bytes are hashed as they come, and nothing is kept that does not hash to its name. What is kept is visible to nobody until a chain
-names it; if none ever does, the collector takes it. Source: transfer facts, section 3; security property S2.3.
+names it; if none ever does, the collector takes it. Source: RFC-007; docs/threat-model.md.
 """
 
 from __future__ import annotations

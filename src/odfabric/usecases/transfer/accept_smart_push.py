@@ -2,7 +2,7 @@
 
 Owns the order of its messages. Invariants: only a dataset that holds a Seed and nothing else is made before all of a push is here; the head
 moves once, after every object was found uploaded and hashed (`receive_chain`), with the rights that the caller has at that moment; whatever
-the client says, the conversation ends with a whole answer. Source: RFC-008; transfer facts, section 6.
+the client says, the conversation ends with a whole answer. Source: RFC-008; RFC-007.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Copy a dataset from elsewhere by the Simple Transfer Protocol.
 
 Owns how the protocol fills an arriving chain: the head, blocks one by one from there down, objects by name. Not here: what happens to them
-(`receive_chain`). Source: RFC-007; transfer facts, section 3.
+(`receive_chain`). Source: RFC-007.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Owns what is sent and in which order. Invariants: nothing that is there is sent again, so a transfer that broke off goes on; every object is
 hashed on its way out, so damage here stays here; what is there moves forwards only, unless forced, and a reader sees the dataset as it was
-before or as it is after. Source: RFC-007; transfer facts, section 3.
+before or as it is after. Source: RFC-007.
 """
 
 from __future__ import annotations

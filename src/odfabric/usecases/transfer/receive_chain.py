@@ -2,7 +2,7 @@
 
 Invariant: nothing of the sender is believed. Every block passes the full rules of a chain, every slice and checkpoint is hashed and compared
 with every block that names it, and only then does the head move, once, by compare-and-set. A copy never goes back or aside unless forced,
-which is a right of its own. Blocks are kept as the bytes that were received. Source: RFC-007; transfer facts, section 3.
+which is a right of its own. Blocks are kept as the bytes that were received. Source: RFC-007.
 """
 
 from __future__ import annotations

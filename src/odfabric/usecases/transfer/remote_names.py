@@ -1,7 +1,7 @@
 """Find out where a dataset elsewhere is: from a name, a repository or an alias to a URL.
 
 Owns the questions that are asked of nodes on the way (the account of a token, the name a dataset has there). Not here: the choice itself
-(`domain.transfer.addressing`). Source: transfer facts, section 1.
+(`domain.transfer.addressing`). Source: RFC-007.
 """
 
 from __future__ import annotations

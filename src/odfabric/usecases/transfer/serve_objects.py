@@ -1,7 +1,7 @@
 """Serve a dataset to peers by the Simple Transfer Protocol: ref, blocks, data, checkpoints.
 
 Invariant: a hash is not a permission. An object is served only by way of a dataset whose current chain refers to it, and blocks go
-out as the very bytes that were stored. Source: RFC-007; security property S2.5.
+out as the very bytes that were stored. Source: RFC-007; docs/threat-model.md.
 """
 
 from __future__ import annotations

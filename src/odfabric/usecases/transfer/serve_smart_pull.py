@@ -1,8 +1,8 @@
 """Serve a dataset by the Smart Transfer Protocol: the server of a pull.
 
 Owns the order of its messages. Invariants: objects are linked to only by way of the dataset whose chain names them; a chain that does not fit
-into one frame is refused before any of it is sent; whatever the client says, the conversation ends with a whole answer. Source: RFC-008;
-transfer facts, section 5.
+into one frame is refused before any of it is sent; whatever the client says, the conversation ends with a whole answer.
+Source: RFC-008; RFC-007.
 """
 
 from __future__ import annotations

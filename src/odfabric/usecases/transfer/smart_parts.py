@@ -1,7 +1,7 @@
 """What both ends and both directions of a Smart transfer need: batches of blocks, plans, objects, refusals as errors.
 
 Owns the way from stored blocks to a batch and back. Invariant: of a batch nothing is believed but that its blocks hash to their names; the
-rules of chains are `receive_chain`'s. Source: RFC-008; transfer facts, sections 5 and 6.
+rules of chains are `receive_chain`'s. Source: RFC-008; RFC-007.
 """
 
 from __future__ import annotations

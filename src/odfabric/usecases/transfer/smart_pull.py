@@ -1,6 +1,6 @@
 """Copy a dataset from a node by the Smart Transfer Protocol: the client of a pull.
 
-Owns the order of its messages. Not here: what happens to the chain that arrives (`receive_chain`). Source: RFC-008; transfer facts, section 5.
+Owns the order of its messages. Not here: what happens to the chain that arrives (`receive_chain`). Source: RFC-008; RFC-007.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Push a dataset to a node by the Smart Transfer Protocol: the client of a push.
 
 Owns the order of its messages. Invariants: what the node could not read is refused before anything is sent; every object is hashed on its way
-out; a push counts as done only when the node's head is ours. Source: RFC-008; transfer facts, section 6.
+out; a push counts as done only when the node's head is ours. Source: RFC-008; RFC-007.
 """
 
 from __future__ import annotations

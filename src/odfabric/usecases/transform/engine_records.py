@@ -3,7 +3,7 @@
 Blocks carry no engine, so the objects of a dataset have an area for that: one small JSON document for each block, engine and outcome. A
 transaction's record is stored before its block is committed, so whatever is in the chain has one. Invariants: a record is written once
 and says the same whoever writes it again; nothing in the chain depends on one, and none excuses a replay that differs, for records are
-not signed. Not here: replaying (`usecases.verification.replay_transactions`). Source: semantics of transforms, section 7.
+not signed. Not here: replaying (`usecases.verification.replay_transactions`). Source: docs/engine.md#operations.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Before an engine is given up the next one is tried on what the old one made. Checkpoints and slices that were lost or damaged come back on
 the way, where the engine makes them to the byte. Invariant: the chain stays as it is, and an object has the hash that it is named by. Not here: the records
-(`usecases.transform.engine_records`), whether a dataset is what it claims to be (`usecases.verification.verify_dataset`). Source: semantics of transforms,
-section 7.
+(`usecases.transform.engine_records`), whether a dataset is what it claims to be
+(`usecases.verification.verify_dataset`). Source: docs/engine.md#operations.
 """
 
 from __future__ import annotations

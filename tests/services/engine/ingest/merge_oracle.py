@@ -1,6 +1,6 @@
 """What merging must give, in plain Python: the judge of cases whose expectation nobody wrote down.
 
-Written from the rules (specification facts, "Merge"; RULINGS 21), not from the engine, and slow on purpose. Rows are dicts.
+Written from the rules (specification, "Merge Strategies"; ADR 0034), not from the engine, and slow on purpose. Rows are dicts.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ def at(text: str) -> datetime:
     return datetime.fromisoformat(text).replace(tzinfo=UTC)
 
 
-# The push table of the specification facts ("Ingestion", 10).
+# Formats that a push may have.
 
 
 def test_event_times_are_texts_or_seconds_by_default(engine_call: EngineCall) -> None:

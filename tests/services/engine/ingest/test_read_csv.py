@@ -30,7 +30,7 @@ def csv_step(**options: object) -> ReadStepCsv:
     return ReadStepCsv(**options)  # type: ignore[arg-type]
 
 
-# The table of the specification facts ("Ingestion", 10).
+# Values of CSV by type, and what becomes of them.
 
 
 def test_header_and_schema(engine_call: EngineCall) -> None:

@@ -31,7 +31,7 @@ MANIFESTS = (Path(__file__).parents[3] / "cases/spark-manifests/cities.yaml").re
 NOON = [Instant.parse(f"2050-01-0{day}T12:00:00Z") for day in (1, 2, 3)]
 PULLED = ("cities.tenfold", "cities.large")
 DAY_1, DAY_2 = (dt.datetime(2050, 1, day, 12, tzinfo=dt.UTC) for day in (1, 2))
-"""Rounds of the reference's own test of engines: facts about transforms, section 6."""
+"""Rounds of the reference's own test of engines."""
 
 
 @dataclass

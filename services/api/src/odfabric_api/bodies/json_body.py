@@ -1,4 +1,4 @@
-"""JSON bodies, read strictly: UTF-8, no duplicate keys, no NaN, bounded depth, no unknown members (security property S5.3)."""
+"""JSON bodies, read strictly: UTF-8, no duplicate keys, no NaN, bounded depth, no unknown members."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shapes of answers, for the OpenAPI document (RULINGS of shapes are told in `docs/openapi.json`).
+"""Shapes of answers, for the OpenAPI document `docs/openapi.json`.
 
 Owns what a client may rely on. The answers themselves are made by the use cases; the tests hold every answer to these models. Not
 here: shapes of requests, which stand beside their routes.

@@ -1,6 +1,6 @@
 """Routes by which clients of the reference sign in: password login, device flow, validation of a token.
 
-Source: node API facts, sections 1 and 2 of the transfer facts; RFC 8628 for the device flow.
+Source: docs/openapi.json; RFC 8628 for the device flow.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """WebSockets of the Smart Transfer Protocol: pull and push of a dataset.
 
 Owns what is decided before a conversation begins: the version, who asks, their rights, and whether there is room. Invariant: cookies count for
-nothing here, so that no page elsewhere can open a conversation in somebody's name. Not here: the conversation (`usecases.transfer`). Source:
-transfer facts, sections 4 and 7.
+nothing here, so that no page elsewhere can open a conversation in somebody's name. Not here: the conversation
+(`usecases.transfer`). Source: RFC-007.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Compile a transform, or collect all that is wrong with it.
 
 Owns the one way from SQL and schemas to a query that can run, which ValidateQuery reports and ExecuteTransform runs.
-Invariant: a transform that passes here is not refused for its SQL later. Source: semantics of transforms, section 7.
+Invariant: a transform that passes here is not refused for its SQL later. Source: docs/engine.md#operations.
 """
 
 from __future__ import annotations

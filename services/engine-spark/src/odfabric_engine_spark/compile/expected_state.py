@@ -2,7 +2,7 @@
 
 Owns the words for it: what each stage keeps between transactions, and what a user should know of a query that is accepted.
 Invariant: it is told of the very stages that transactions run. Not here: states themselves (`state`), how a query is cut
-(`compile.key_inference`). Source: semantics of transforms, section 7; a constant key is named in the answer (method, section 6).
+(`compile.key_inference`). Source: docs/engine.md#operations; docs/engine.md#keys-and-stages.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Owns the interpretation of every node of a normal plan over abstract values (`partition_keys`). Where no key survives, what is below
 becomes a stage of its own, whose changes are the input of the rest. Invariant: a node that is not listed here is refused, so
-no plan runs by a rule that nobody thought about. Source: incremental method, section 2, with its counter-examples.
+no plan runs by a rule that nobody thought about. Source: docs/engine.md#keys-and-stages; docs/engine.md#where-naive-rules-are-wrong.
 """
 
 from __future__ import annotations

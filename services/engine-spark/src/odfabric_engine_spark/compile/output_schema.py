@@ -1,8 +1,8 @@
 """Output schema: columns, types, and whether they fit the dataset.
 
 Owns the way from the schema that Spark found for a query to the schema of slices. Invariant: a column that is passed through
-unchanged keeps the type that it has in the input, and one schema holds for all slices of a dataset. Source: specification
-facts, "Transforms" 4 and "Data slices" 2, 6, 7.
+unchanged keeps the type that it has in the input, and one schema holds for all slices of a dataset. Source:
+specification, "Engine Contract"; specification, "Data Slice".
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Compile a normal plan to a staged query.
 
 Owns the order of things: columns that nobody needs go, identities come in, keys are inferred, and what each stage needs to run is
-made once. Invariant: a plan that passes here has a rule for every node. Source: incremental method, section 6.
+made once. Invariant: a plan that passes here has a rule for every node. Source: docs/engine.md#before-and-after.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
 Owns the decision what can run incrementally: linear queries, and one keyed aggregate with linear parts below and above it.
 Everything else is refused with a reason and a way around. Invariant: what is accepted obeys the law of transforms, that the net
-output is the query over the net input. Not here: how the parts run (`record_mapping`, `aggregate_run`). Source: semantics of
-transforms, section 3; rulings on first aggregates, lateness and types.
+output is the query over the net input. Not here: how the parts run (`record_mapping`, `aggregate_run`). Source:
+docs/engine.md#operator-classes; docs/engine.md#lateness-and-state-expiry; docs/engine.md#exact-aggregates;
+docs/engine.md#types.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Row identity: which new row replaces which old row.
 
 Owns the hidden column that carries the key of the last keyed operator up to the result. Invariant: it changes neither the rows
-nor their number, and a query without such a key has none. Source: semantics of transforms, section 3; rulings on pairs.
+nor their number, and a query without such a key has none. Source: docs/engine.md#operator-classes; docs/engine.md#row-identity-and-pairs.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Owns what is known of such a part while keys are inferred: which scans it reads, and when a row of each is final. Invariant: above
 a time-bounded part in its stage each row is mapped alone, and below it too, so a result depends on the rows that the time-bounded part itself brings
-together. Not here: what may be removed of it (`state_expiry`). Source: rulings on steps, on lateness and on temporal joins.
+together. Not here: what may be removed of it (`state_expiry`). Source: docs/engine.md#temporal-joins;
+docs/engine.md#lateness-and-state-expiry; docs/engine.md#steps-and-slicing.
 """
 
 from __future__ import annotations

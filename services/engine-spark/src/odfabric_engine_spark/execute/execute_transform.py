@@ -1,8 +1,9 @@
 """The operation ExecuteTransform: next slice, checkpoint and watermark.
 
 Owns the order of a transaction: judge the query, read the checkpoint, run, write slice and checkpoint. Invariant: the outcome
-is a function of the request alone, byte by byte, and a request that does not continue its checkpoint is refused. Source:
-semantics of transforms; rulings on checkpoints, watermarks and failing expressions.
+is a function of the request alone, byte by byte, and a request that does not continue its checkpoint is refused.
+Source: docs/engine.md#the-law-of-transforms; docs/engine.md#checkpoints; docs/engine.md#rows-that-fail;
+docs/engine.md#output-watermark.
 """
 
 from __future__ import annotations

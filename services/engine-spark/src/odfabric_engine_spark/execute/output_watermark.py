@@ -1,7 +1,7 @@
 """Output watermark: up to which event time the output is complete.
 
-Owns the least event time that a window which has not been emitted can carry. Source: semantics of transforms, section 4; rulings
-on output watermarks.
+Owns the least event time that a window which has not been emitted can carry. Source:
+docs/engine.md#late-data-and-finality; docs/engine.md#output-watermark.
 """
 
 from __future__ import annotations

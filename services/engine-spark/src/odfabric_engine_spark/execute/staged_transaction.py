@@ -2,7 +2,7 @@
 
 Owns cutting a transaction into steps, and what goes from stage to stage. Invariant: without time the whole transaction is one step,
 for only its net result is told. A timed query with one input runs block by block, so that the sequence of its records does not
-depend on where transactions begin; with several inputs only the net result is promised. Source: rulings on steps and on slicing.
+depend on where transactions begin; with several inputs only the net result is promised. Source: docs/engine.md#steps-and-slicing.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Owns what is said around the judgement: inputs described by DDL, the operators of what passed, a translation of what was written
 for another engine, and what replacing a transform means. Invariant: nothing here decides what can run - that is the judgement
 which transactions go through as well (`compile.compile_query`) - and a translation is told only if it passes that judgement.
-Source: semantics of transforms, section 7.
+Source: docs/engine.md#operations.
 """
 
 from __future__ import annotations

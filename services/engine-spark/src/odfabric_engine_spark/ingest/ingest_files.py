@@ -2,7 +2,7 @@
 
 Owns the order of the steps - read, preprocess, check, merge, fill, write - and what an ingest says about its result. Invariant:
 the result is a function of the request alone; whatever is wrong with the data is an error that names the place. Source:
-specification facts, "Ingestion" and "Merge" 1.
+specification, "Data Ingestion"; specification, "Merge Strategies".
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Owns when and how that is done: rows that no query changes and no history is compared with are sorted by event time and written. Invariant: the
 slice has the bytes that Spark's way gives it (`merge.strategies`, Append). In memory is what Spark might collect; more rows are written
-only where they are in order already. Source: specification facts, "Merge" 2.
+only where they are in order already. Source: specification, "Merge Strategies".
 """
 
 from __future__ import annotations

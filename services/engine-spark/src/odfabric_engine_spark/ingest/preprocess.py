@@ -3,7 +3,7 @@
 Owns what happens between reading and merging. Defaults apply only to inputs whose schema nobody declared: names of system
 columns get an underscore in front, and event times that came as integers (Unix seconds) or texts become timestamps.
 Invariant: the result has an order that is the same on every run: that of the input where the SQL keeps rows as they come,
-else that of all columns. Source: specification facts, "Ingestion" 6.
+else that of all columns. Source: specification, "Data Ingestion".
 """
 
 from __future__ import annotations

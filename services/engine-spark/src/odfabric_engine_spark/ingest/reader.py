@@ -2,7 +2,7 @@
 
 Owns which reader serves which step, the schema of a step, and the rule of empty inputs: no bytes at all are an empty frame if
 the step has a schema, and no frame otherwise. Not here: defaults that depend on the dataset (`preprocess`).
-Source: specification facts, "Ingestion" 5.
+Source: specification, "Data Ingestion".
 """
 
 from __future__ import annotations

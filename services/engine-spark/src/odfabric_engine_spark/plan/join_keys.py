@@ -1,7 +1,7 @@
 """Equalities of joins, and the sides whose rows are always kept.
 
-Owns reading a join's kind and condition. Invariant: a pair found here must hold for every matched row. Source: incremental
-method, section 2.
+Owns reading a join's kind and condition. Invariant: a pair found here must hold for every matched row. Source:
+docs/engine.md#keys-and-stages.
 """
 
 from __future__ import annotations

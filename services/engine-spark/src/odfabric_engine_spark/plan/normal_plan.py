@@ -5,7 +5,7 @@ Project, Filter, Generate, Expand, Aggregate, Window, Join and Union; no subquer
 waits for the watermark is a Filter of its own (`wait_for_watermark`). Invariant: over any rows the normal plan is the query, with ties in
 windows broken by all columns and floats added in ascending order; nothing is evaluated for a row that a condition of the query
 keeps away from it in plain Spark. EXCEPT, INTERSECT and DISTINCT compare rows as keys: -0.0 is 0.0, NaN is NaN, NULL is NULL; that is
-Spark's own meaning. Not here: keys, stages, state (`operators`). Source: semantics of transforms, section 3.
+Spark's own meaning. Not here: keys, stages, state (`operators`). Source: docs/engine.md#operator-classes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Steps: blocks of inputs in the order in which a transaction takes them.
 
 Owns which rows come with which block, and what every watermark is before and after it. Invariant: a step knows watermarks of
-earlier blocks only, so a row is late only against what its own input had announced before. Source: rulings on steps, on
-slicing and on output watermarks.
+earlier blocks only, so a row is late only against what its own input had announced before. Source:
+docs/engine.md#steps-and-slicing; docs/engine.md#output-watermark.
 """
 
 from __future__ import annotations

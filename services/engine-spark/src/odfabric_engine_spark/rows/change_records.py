@@ -2,7 +2,8 @@
 
 Owns the operation types of records and their order. Invariant (laws L3, L4): nothing is said of a row that did not change, a
 changed row of the same identity is one `-C` directly followed by its `+C`, anything else `-R` and `+A`. Not here: which rows
-belong together (`aggregate_run`, `record_mapping`). Source: semantics of transforms, section 2; rulings on pairs and order.
+belong together (`aggregate_run`, `record_mapping`). Source: docs/engine.md#the-law-of-transforms;
+docs/engine.md#order-of-the-output; docs/engine.md#row-identity-and-pairs.
 """
 
 from __future__ import annotations

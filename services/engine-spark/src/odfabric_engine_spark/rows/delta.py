@@ -1,7 +1,7 @@
 """Deltas: rows with weights, the changes of a relation.
 
 Owns adding up equal rows. Invariant: rows are equal as in the logical hash: -0.0 is not 0.0, NaN equals itself, nulls are equal.
-Not here: rows of a state (`state`), records of the output (`output_records`). Source: semantics of transforms, section 1.
+Not here: rows of a state (`state`), records of the output (`output_records`). Source: docs/engine.md#relations-and-weights.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Owns reading by scan, and the consolidation of an interval: rows that the same interval withdraws are left out. That is tried
 once when an expression fails, for the failing row may be the one that a correction takes back. Invariant: both ways give the
-same net rows. Source: rulings on failing expressions.
+same net rows. Source: docs/engine.md#rows-that-fail.
 """
 
 from __future__ import annotations

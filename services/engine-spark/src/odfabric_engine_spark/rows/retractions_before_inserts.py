@@ -1,8 +1,8 @@
 """Log retractions that come before their inserts, with their offsets.
 
 Owns the message. Such a row counts as absent, stays in the state, and cancels one that comes later (`state.net_rows`); whoever looks
-after the input should know. Invariant: what is told changes nothing. Not here: an unmatched retraction (`extraction`). Source: rulings on
-ill-formed input.
+after the input should know. Invariant: what is told changes nothing. Not here: an unmatched retraction (`extraction`).
+Source: docs/engine.md#unmatched-retractions.
 """
 
 from __future__ import annotations

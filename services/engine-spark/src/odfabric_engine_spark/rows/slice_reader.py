@@ -1,7 +1,7 @@
 """Read data slices into Spark.
 
 Owns how slice files of anybody's making become a frame under the schema of their dataset: columns are found by name, optional
-ones that an older slice lacks are null, and any integer width of offset and op is accepted (RULINGS 18). Invariant: a damaged
+ones that an older slice lacks are null, and any integer width of offset and op is accepted (docs/engine.md#types). Invariant: a damaged
 slice is Corrupt with its name, never a wrong row: the coordinator has checked its hash, and its pages carry checksums.
 """
 

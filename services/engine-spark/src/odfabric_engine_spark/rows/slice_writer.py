@@ -3,7 +3,7 @@
 Owns the way from a frame of changelog rows to the one file of a slice: order, offsets, system time, types, nulls. Small results
 come through memory, large ones through sorted scratch files (`result_rows`); both give the same bytes. Invariant: what is
 written is exactly the schema that was asked for, or nothing is written; texts that are added are UTF-8, which Spark does not make
-sure of. Source: specification facts, "Data slices".
+sure of. Source: specification, "Data Slice".
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Owns the allow-list of plan nodes and expression classes, and what arguments decide: constants that name today, options of
 readers. Invariant: nothing that can give two results for one input passes in a transform. Not here: what depends on the
-order of rows (`row_order_dependence`), which operators can run incrementally (`compile`). Source: security properties S1.1 - S1.4.
+order of rows (`row_order_dependence`), which operators can run incrementally (`compile`). Source: docs/engine.md#what-sql-may-run.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Owns which constructs of Flink, RisingWave and DataFusion mean the same in Spark, and how windows of event time are written there.
 Invariant: only constructs on the list are translated, anything else is named and left to the author; nothing here runs, and whoever
 offers a translation has it judged first (`validate_query`). Where the meaning differs in a corner, a note says so.
-Source: semantics of transforms, sections 3 and 6.
+Source: docs/engine.md#operator-classes; docs/engine.md#why-not-structured-streaming.
 """
 
 from __future__ import annotations

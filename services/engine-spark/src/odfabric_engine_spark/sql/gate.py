@@ -3,7 +3,7 @@
 Owns the order of the two gates: parse, judge the parsed plan, resolve it against typed empty tables in a session of its own,
 judge the analysed plan, and only then bind rows. Invariant: no row is touched for a query that is refused, and nothing of a
 query is left in the caller's session. Not here: incremental execution (`compile`).
-Source: security properties S1.1 - S1.8.
+Source: docs/engine.md#what-sql-may-run.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Owns how a described input becomes the schema of a dataset. Invariant: a type that datasets do not have is refused by its name,
 and whatever is left out of a description is as it would be in a dataset. Types that this node would not write, such as maps, are
-read all the same: the datasets of other nodes have them. Source: semantics of transforms, section 7; rulings on types.
+read all the same: the datasets of other nodes have them. Source: docs/engine.md#operations; docs/engine.md#types.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The one hint of a transform: how late a row may be before it is dropped.
 
-Owns the reading of `lateness('1 day')`, and its refusal. Not here: what late means (`compile`). Source: ruling on steps and lateness.
+Owns the reading of `lateness('1 day')`, and its refusal. Not here: what late means (`compile`). Source:
+docs/engine.md#lateness-and-state-expiry; docs/engine.md#steps-and-slicing.
 """
 
 from __future__ import annotations

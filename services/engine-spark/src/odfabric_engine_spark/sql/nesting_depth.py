@@ -2,7 +2,7 @@
 
 Owns a look at brackets and CASE .. END, nothing more of SQL. Spark's parser takes seconds for a thousand levels and cannot be stopped, so
 that the engine would have to give itself up. Invariant: ordinary SQL never counts as deeper than it is; texts, names in backticks and
-comments end where they end for the parser. What slips through meets the limits of the call. Source: security properties, S1.5.
+comments end where they end for the parser. What slips through meets the limits of the call. Source: docs/engine.md#what-sql-may-run.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Which operators a query is made of, for those who want to know what it costs.
 
 Owns the description of an analysed plan: every operator with its class, its keys and its place. It is not a judgement: what can
-run incrementally is decided elsewhere (`compile`), and this list is made for queries that passed. Source: semantics of
-transforms, section 3.
+run incrementally is decided elsewhere (`compile`), and this list is made for queries that passed. Source: docs/engine.md#operator-classes.
 """
 
 from __future__ import annotations

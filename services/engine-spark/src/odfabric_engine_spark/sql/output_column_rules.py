@@ -2,7 +2,7 @@
 
 Owns what a name and a type must be to become a column of a dataset. Invariant: what passes has exactly one form in the format,
 and no column hides a system column. Not here: whether the columns fit an existing dataset (`formats.slices.slice_schema`).
-Source: security property S1.8; specification facts, "Transforms" 4; rulings on types.
+Source: docs/engine.md#what-sql-may-run; specification, "Engine Contract"; docs/engine.md#types.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Owns the allow-list of the grammar. It comes first because resolving already acts: it opens files, loads classes, evaluates
 constants. Invariant: nothing that the parser accepts passes without its class or name being on a list; text is looked at
-only where the parser folds it away (special times, IDENTIFIER). Source: security properties S1.1 - S1.4.
+only where the parser folds it away (special times, IDENTIFIER). Source: docs/engine.md#what-sql-may-run.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Owns what a file says: positions, watermarks, the query, and of each state its r
 `bases`, earlier checkpoints that are known by their hash. Invariant: equal histories are equal files, byte by byte; a file that
 another query or a newer engine wrote is refused with a reason; a file whose reader did not tell its hash is never built on, so
 whoever tells none gets files without bases. Not here: what runs mean (`row_state`, `operators.aggregate.group_state`), when they are
-merged (`compaction_tiers`). Source: semantics of transforms, section 5; rulings on checkpoints.
+merged (`compaction_tiers`). Source: docs/engine.md#order-of-the-output; docs/engine.md#checkpoints.
 """
 
 from __future__ import annotations

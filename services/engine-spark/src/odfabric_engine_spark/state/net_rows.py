@@ -2,7 +2,8 @@
 
 Owns what sorted rows of a state look like, and reading several runs in step. Invariant: the outcome is a function of the
 multiset of rows: sorted by hash, then by canonical bytes, equal rows once, no weight zero; a negative weight is an
-unmatched retraction. Pieces of runs hold whole keys, so no piece needs another. Source: rulings on equality and on ill-formed input.
+unmatched retraction. Pieces of runs hold whole keys, so no piece needs another. Source:
+docs/engine.md#when-rows-are-equal; docs/engine.md#unmatched-retractions.
 """
 
 from __future__ import annotations

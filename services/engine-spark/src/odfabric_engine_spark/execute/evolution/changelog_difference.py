@@ -4,8 +4,8 @@ Owns the comparison of two multisets of rows that may be larger than memory want
 memory, the rows are read a second time. Invariant: what comes out withdraws exactly the rows that one has too many and appends
 those that it has too few, withdrawals first, each in the order in which its row was written; equal rows are said nothing of. Rows
 that are unmatched, withdrawn more often than appended, are so afterwards if the other changelog owes them: they cancel what comes later.
-Rows are equal as in the logical hash. Source: semantics of transforms, section 2 (laws L1, L3, L4); rulings on equality and on
-ill-formed input.
+Rows are equal as in the logical hash. Source: docs/engine.md#the-law-of-transforms; docs/engine.md#when-rows-are-equal;
+docs/engine.md#unmatched-retractions.
 """
 
 from __future__ import annotations

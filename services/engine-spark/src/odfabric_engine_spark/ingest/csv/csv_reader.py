@@ -7,7 +7,7 @@ null, or the error that names line, column and field.
 
 Headers: their names must be those of the schema, in any order. Nulls: a plain cell equal to `nullValue` (default: empty) is
 null, a quoted one is text. In columns of other types than String an empty cell, and `nullValue` in quotes, are null too: they
-could mean nothing else. Source: RULINGS 24, 25.
+could mean nothing else.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Owns what becomes of a feature: a row of its properties, and the column `geometry` with the geometry's text. Invariant: numbers of a
 geometry keep the digits with which they were written; a feature without a place has null, and one without properties has nulls. `id`, `bbox` and members that GeoJSON does not define are left out, as in the
-reference. Source: RFC 7946, sections 3.2 and 3.3; specification facts, "Ingestion" 5.
+reference. Source: RFC 7946, sections 3.2 and 3.3; specification, "Data Ingestion".
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The items of an array inside one JSON document.
 
 Owns the walk along a sub-path `a.b.c` and the line on which each item begins. Invariant: the whole document is parsed as
-strictly as a line is, what stands beside the path too. Source: specification facts, "Ingestion" 5, Json.
+strictly as a line is, what stands beside the path too. Source: specification, "Data Ingestion".
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Owns the way from texts to typed columns: every value is parsed and checked in this process (`json_values`, a column at a time by
 `json_arrays`), because Spark's readers take the last of two equal keys and turn large numbers into floats without a word; the rows are
 staged. Invariant: a row is exact or the error names file, line and field. Without a schema the first rows decide the types;
-keys are then sorted, as the reference has it. Source: specification facts, "Ingestion" 5 and 10; security S4.3, S5.3.
+keys are then sorted, as the reference has it. Source: specification, "Data Ingestion"; docs/threat-model.md.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Owns how values of different kinds in one column go together: integers and other numbers are Float64, everything else must be of
 one kind. Invariant: an inferred type holds every value of the sample unchanged; what has no type (only nulls, empty lists)
 or several is refused with the advice to declare a schema. Columns and members are nullable and sorted by name. Source:
-specification facts, "Ingestion" 5 and 10.
+specification, "Data Ingestion".
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Owns strict parsing of one JSON text and the form of every type in JSON. Invaria
 ValueError says which member is wrong: duplicate keys and the token NaN are refused, numbers are never rounded to fit (a decimal
 text means the nearest float, but not an infinite one), texts are not taken for numbers nor numbers for texts. The one exception
 are floats that no JSON number is: NaN and the infinities come as texts, as in the JSON of Protocol Buffers. Keys that a schema
-does not name are ignored, missing ones are null. Source: RFC 8259; specification facts, "Ingestion" 5; security S5.3.
+does not name are ignored, missing ones are null. Source: RFC 8259; specification, "Data Ingestion"; docs/threat-model.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Keys of one batch of new rows: present, not null, each once.
 
 Owns what strategies with a key ask of their input. Of identical rows the first is kept; different rows of one key, and nulls in a
-key, stop the job with a message from which `refused_key` makes the user's error. Source: RULINGS 21.
+key, stop the job with a message from which `refused_key` makes the user's error. Source: ADR 0034.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Owns what ChangelogStream and UpsertStream ask of their input. A batch of changes has its own order: changes of a key follow each other as
 they were given. A kind that is none, a change that cannot follow the one before, and nulls in a key stop the job with a message from
-which `refused_change` makes the user's error. Not here: what the changes do to the state (`strategies`). Source: specification facts, "Merge" 5,
-6 and 8.
+which `refused_change` makes the user's error. Not here: what the changes do to the state (`strategies`). Source:
+specification, "Merge Strategies".
 """
 
 from __future__ import annotations

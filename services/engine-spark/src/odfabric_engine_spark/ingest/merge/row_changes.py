@@ -1,7 +1,7 @@
 """When two values are different, and what a key is.
 
 Owns comparison on Spark. Values are compared as the logical hash sees them: null equals null, NaN equals NaN, 0.0 and -0.0
-differ (RULINGS 29). Keys are compared null-safe with NaN and -0.0 normalised, which Spark does by itself in joins and windows.
+differ (docs/engine.md#when-rows-are-equal). Keys are compared null-safe with NaN and -0.0 normalised, which Spark does by itself in joins and windows.
 """
 
 from __future__ import annotations

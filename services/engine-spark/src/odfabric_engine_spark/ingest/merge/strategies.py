@@ -4,7 +4,7 @@ Owns the strategies on Spark, and the projection of a changelog to the state it 
 frame with offset, op and the data columns (None if there is none). The result has the columns of the input, `op`, and `ROW`
 (null for rows that come from history); its order is that of `order`. Invariant: whether a row exists is never guessed from
 a null. Columns that must not be there are judged before (`ingest_files`), so that any types may be merged here.
-Source: specification facts, "Merge"; RULINGS 21.
+Source: specification, "Merge Strategies"; ADR 0034.
 """
 
 from __future__ import annotations

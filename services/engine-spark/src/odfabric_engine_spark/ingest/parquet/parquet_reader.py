@@ -3,7 +3,7 @@
 Owns the way from strangers' files to rows of ours: every page is surveyed (`parquet_survey`), decoded by Arrow in bounded memory
 (`parquet_rows`) with checked casts into a file of ours, and decoded again by Spark where pages carry no checksums (`second_reader`).
 Invariant: a value comes out exactly, but for digits of timestamps below the millisecond, which slices do not hold; texts are valid
-UTF-8; Spark's own decoder gives no row to a dataset. Source: RULINGS 22; specification facts, "Spark", data exchange.
+UTF-8; Spark's own decoder gives no row to a dataset. Source: docs/engine.md#types.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The files of a shapefile in a ZIP archive.
 
 Owns which `.shp` of an archive is meant, and the way of its parts into scratch files, for readers jump about in them. Invariant: names in
-an archive never become paths, and what is unpacked is counted while it is unpacked. Source: specification facts, "Ingestion" 5.
+an archive never become paths, and what is unpacked is counted while it is unpacked. Source: specification, "Data Ingestion".
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Owns the walk over both files side by side: shapes become GeoJSON by the library, attributes are read here, for the library makes null of
 numbers and dates that it does not understand. Invariant: a row has the shape and the attributes that stand at the same place, deleted ones
 left out; a value is exact, or InvalidData names its column. Heights stay in geometries, measures do not: GeoJSON has none. Coordinates are
-in the reference system of the file. Source: ESRI Shapefile Technical Description (1998); specification facts, "Ingestion" 5.
+in the reference system of the file. Source: ESRI Shapefile Technical Description (1998); specification, "Data Ingestion".
 """
 
 from __future__ import annotations

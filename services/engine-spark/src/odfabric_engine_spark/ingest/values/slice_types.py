@@ -1,7 +1,7 @@
 """Arrow types of users' data as types of slices.
 
 Owns the table of what becomes what, and which types Spark reads without help. Invariant: `slice_type` of a type holds all its
-values, but for digits of timestamps below the millisecond; what has no such type is refused by name. Source: RULINGS 22.
+values, but for digits of timestamps below the millisecond; what has no such type is refused by name. Source: docs/engine.md#types.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Owns how texts and JSON values without a schema get types: Bool, Int64, Float64, Date, Timestamp, String. Invariant: no type is
 inferred that would change a value: digits with leading zeros stay text, integers beyond 64 bits too. Rows after the sample
-must fit, or the ingest fails and says so. All inferred columns are nullable. Source: specification facts, "Ingestion" 5.
+must fit, or the ingest fails and says so. All inferred columns are nullable. Source: specification, "Data Ingestion".
 """
 
 from __future__ import annotations

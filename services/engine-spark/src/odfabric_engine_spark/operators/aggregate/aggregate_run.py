@@ -3,7 +3,8 @@
 Owns the way from versions of groups to records: the query's own expressions make rows of them, and each change of a row is told.
 Where groups are many, parts of their keys are taken one after the other. Invariant: the records depend neither on how steps were
 cut into runs nor on the order of rows. Not here: what the versions of a group are (`group_versions`), the same by tasks of Spark
-(`spark_tasks`). Source: semantics of transforms, section 4; rulings on steps, pairs and order.
+(`spark_tasks`). Source: docs/engine.md#late-data-and-finality; docs/engine.md#steps-and-slicing;
+docs/engine.md#order-of-the-output; docs/engine.md#row-identity-and-pairs.
 """
 
 from __future__ import annotations

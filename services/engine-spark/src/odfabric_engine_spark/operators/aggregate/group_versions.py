@@ -4,7 +4,7 @@ Owns the order of things for the groups of a part of the keys: known ones are lo
 step, and a change of a version that is final is told. A group without window is final at once; a timed one when the watermark has
 passed its end, so what comes before is one version, and what comes later are corrections. Invariant: what is told and what is kept are
 functions of the state and of the sums. Nothing here needs the JVM: tasks of Spark do it too (`spark_tasks`). Not here: the rows of
-the output that versions make (`aggregate_run`). Source: semantics of transforms, section 4; rulings on steps.
+the output that versions make (`aggregate_run`). Source: docs/engine.md#late-data-and-finality; docs/engine.md#steps-and-slicing.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ Owns the three rounds of tasks: sums of the rows that a task reads go to the tas
 up its groups, and leaves a file with their versions and with what is to be kept of them; the query's expressions make rows of the
 versions, which tasks compare. Invariant: tasks call what the engine's process itself would, so both ways give the same records and
 the same states; a task that runs twice leaves another file of the same content. Not here: what a version is (`group_versions`), when
-a run is large (`aggregate_transaction`, `operators.aggregate.aggregate_stage`). Source: rulings on small and large steps.
+a run is large (`aggregate_transaction`, `operators.aggregate.aggregate_stage`). Source:
+docs/engine.md#steps-and-slicing; docs/engine.md#small-and-large-transactions.
 """
 
 from __future__ import annotations

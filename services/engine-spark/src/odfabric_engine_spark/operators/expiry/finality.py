@@ -2,7 +2,7 @@
 
 Owns finding what ends in a plan (windows, temporal joins, joins within a span of event times), and the way of its instants down to the
 inputs. Invariant: a row of an input changes nothing that ended before the least of its instants. Not here: by when a row is
-dropped (`late_data`) or removed (`state_expiry`). Source: rulings on steps and on lateness.
+dropped (`late_data`) or removed (`state_expiry`). Source: docs/engine.md#lateness-and-state-expiry; docs/engine.md#steps-and-slicing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Open windows, and how far the output of a timed query is complete.
 
 Owns the least event time that a row which still waits can have: the start of the earliest window that is open, of a session the
-start of its first row, of a join the earliest row whose partner can come. Invariant: rows that come in time later than a watermark change nothing before this instant. Source:
-semantics of transforms, section 4; rulings on output watermarks.
+start of its first row, of a join the earliest row whose partner can come. Invariant: rows that come in time later than
+a watermark change nothing before this instant. Source: docs/engine.md#late-data-and-finality;
+docs/engine.md#output-watermark.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Owns the rules. The bound is an instant: rows of an input that were final then o
 is removed can neither change what was given nor be looked at by a row that may still come, so results are the same before and
 after a transaction whether it is there or not. Reach: rows that are in time may change what ended a little before the bound, for
 a row in several windows is in time until the last of them closes. Not here: dropping rows (`late_data`), the states (`state`).
-Source: rulings on steps and on lateness.
+Source: docs/engine.md#lateness-and-state-expiry; docs/engine.md#steps-and-slicing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Keyed recompute: the query over the touched keys, before and after.
 
 Owns which keys a transaction touches and which rows are bound. Invariant: rows of all keys that are not touched are the same
-before and after, so their part of the result cancels and need not be computed; all rows of a touched key are bound. Source:
-incremental method, sections 2 to 6.
+before and after, so their part of the result cancels and need not be computed; all rows of a touched key are bound.
+Source: docs/engine.md#keys-and-stages; docs/engine.md#the-law-of-transforms; docs/engine.md#window-close;
+docs/engine.md#before-and-after.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Owns what tasks are told and what they leave: each writes the rows of its share of a scan's keys to a file of scratch, which Spark
 then reads as it reads slices, wherever it runs the plan. Invariant: tasks call what the engine's process itself would, so both ways
 give the same changes; a task that runs twice leaves the same file. Not here: which keys are touched, and when a transaction is
-large (`recompute_run`). Source: rulings on small and large steps.
+large (`recompute_run`). Source: docs/engine.md#steps-and-slicing; docs/engine.md#small-and-large-transactions.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
 Owns the pairs of corrections. Both halves of an input's `-C`, `+C` are mapped alone; equal results cancel, one left on each
 side is a pair again, anything else becomes `-R` and `+A`, so a filter that keeps one half keeps the law. A query that selects
-the operation itself is taken by its word. Invariant: records come in the order (branch of a UNION, offset). Source: rulings on
-pairs, on order, and on compatibility.
+the operation itself is taken by its word. Invariant: records come in the order (branch of a UNION, offset). Source:
+docs/engine.md#order-of-the-output; docs/engine.md#row-identity-and-pairs;
+docs/engine.md#compatibility-with-the-reference.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Owns the two copies of a plan. Invariant: columns keep their ids, so the nodes of the plan are used as they are, and what does not
 depend on the rows is made once per query: each call of the JVM costs as much as a thousand rows. Not here: which rows belong to
-which copy (`extraction`). Source: incremental method, section 5.
+which copy (`extraction`). Source: docs/engine.md#before-and-after.
 """
 
 from __future__ import annotations

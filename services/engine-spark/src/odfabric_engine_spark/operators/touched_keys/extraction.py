@@ -2,8 +2,8 @@
 
 Owns the tags that say whether a row is there before a transaction, after it, or both. Invariant: of a key that is asked for all rows
 are given, those excepted that would cancel; an unmatched retraction is not there. Runs in the engine's process and in tasks of Spark alike
-(`spark_tasks`). Not here: which keys are touched (`recompute_run`), what is made of the rows (`before_and_after`). Source: incremental method,
-section 5.
+(`spark_tasks`). Not here: which keys are touched (`recompute_run`), what is made of the rows (`before_and_after`).
+Source: docs/engine.md#before-and-after.
 """
 
 from __future__ import annotations

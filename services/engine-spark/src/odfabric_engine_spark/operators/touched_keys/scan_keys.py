@@ -1,7 +1,7 @@
 """Keys of the rows of an input, and when these rows close.
 
 Owns what a key is made of. Invariant: equal rows have equal keys, in every transaction, and rows that can meet too. Not here: how
-expressions are evaluated (`row_expressions`). Source: incremental method, section 2.
+expressions are evaluated (`row_expressions`). Source: docs/engine.md#keys-and-stages.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Aggregate functions as a query states them.
 
 Owns reading `sum(x) FILTER (WHERE ..)` and its like from the analysed plan: function, input, result type. Invariant: what is
-read here has exact accumulators (`aggregate_functions`); everything else is refused with a reason. Source: rulings on first
-aggregates.
+read here has exact accumulators (`aggregate_functions`); everything else is refused with a reason. Source: docs/engine.md#exact-aggregates.
 """
 
 from __future__ import annotations

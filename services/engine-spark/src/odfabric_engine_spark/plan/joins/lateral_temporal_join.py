@@ -4,7 +4,7 @@ Owns the plan of a temporal join: the union of rows and versions, by key in the 
 last version before it. That is the temporal join: versions of one key and time come in the reverse of the query's order completed by
 all columns, so the last one at or before the row's time is the one that the query puts first. Invariant: rows wait for
 the watermark and keep their duplicates; no row meets more than one version. Not here: what a temporal join says (`temporal_join`).
-Source: ruling on temporal joins.
+Source: docs/engine.md#temporal-joins.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 Owns reading from the condition of a join by when a partner of a row must have come, and the filter that lets rows without one
 wait; also by when each row of a join has met all its partners, where both event times bound each other. Invariant: pairs are given at once; a row that waits is given when the watermark has reached the last instant at which a
 partner in time could be. Joins whose condition does not bound one event time by the other give all rows at once and correct
-them; an equality of event times is a key like any other. Not here: the filter's place in time (`wait_for_watermark`). Source: semantics of transforms, section 4.
+them; an equality of event times is a key like any other. Not here: the filter's place in time (`wait_for_watermark`).
+Source: docs/engine.md#late-data-and-finality.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Owns the one form that is understood: `lateral (select .. from versions v where v.key = l.key and v.event_time <= l.event_time
 order by v.event_time desc limit 1)`. Invariant: what is read here asks for at most one version per row, by the table's whole
-key and by event times on both sides. Not here: how it runs (`lateral_temporal_join`). Source: ruling on temporal joins.
+key and by event times on both sides. Not here: how it runs (`lateral_temporal_join`). Source: docs/engine.md#temporal-joins.
 """
 
 from __future__ import annotations

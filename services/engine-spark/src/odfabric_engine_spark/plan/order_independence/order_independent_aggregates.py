@@ -3,7 +3,7 @@
 Owns their exact meaning: sums, averages and moments of floating point numbers take the values in ascending order, functions that
 compare know one zero and one NaN, ties are broken (`tie_breaking`). Invariant: the result is a function of the multiset of values, bit
 by bit, so any slicing and any number of cores gives the same. Not here: the order of rows in windows (`window_functions`),
-accumulators (`plan.aggregates.aggregate_calls`). Source: semantics of transforms, section 3; ruling on float aggregates.
+accumulators (`plan.aggregates.aggregate_calls`). Source: docs/engine.md#operator-classes; docs/engine.md#exact-aggregates.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Owns the meaning of a tie: max_by takes the greatest of the values whose rows tie, min_by the least, listagg puts the least first;
 null is the least. Invariant: the result is one that Spark may give, and a function of the multiset of rows. Not here: ties
-in windows (`window_functions`), what has no order to choose by (`sql.row_order_dependence`). Source: ruling on the law's judge.
+in windows (`window_functions`), what has no order to choose by (`sql.row_order_dependence`). Source: docs/engine.md#the-judge-of-the-laws.
 """
 
 from __future__ import annotations

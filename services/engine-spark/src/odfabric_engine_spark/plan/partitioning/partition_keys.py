@@ -3,7 +3,7 @@
 Owns the abstract values of the interpretation in `key_inference` and the tracing of expressions through them. A plan distributes
 over a tuple of keys, one function of the row per scan, if it is the bag union over all key values of itself over the rows with
 that value, and empty over nothing. Invariant: a component that this module finds is such a key, so fewer components are always
-safe. Not here: which nodes give which values (`key_inference`). Source: incremental method, section 2.
+safe. Not here: which nodes give which values (`key_inference`). Source: docs/engine.md#keys-and-stages.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Owns taking them apart, one node at a time from the inside out: correlated ones by Spark's own rules, single values by a join
 with a plan that has one row, LATERAL by a join with all that its rows have beside them. Invariant: no node that leaves here
 holds a plan in an expression. Not here: what nulls mean to IN (`null_aware_anti_join`), LATERAL of the row itself and temporal joins (`lateral_temporal_join`).
-Source: ruling on the traps of incremental queries.
+Source: docs/engine.md#where-naive-rules-are-wrong.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ these. Invariant: what leaves here asks twice at most, whether something is sure
 or false, as Spark asks it: in conditions null and false are the same, and a column of IN is false, never null. Where a null would be
 read as a value - in functions, comparisons, IS NULL - what Spark answers depends on its optimizer, and it is refused.
 One row tells of an uncorrelated subquery what a row asks of all its values, so only a change of that answer touches all rows.
-Not here: how EXISTS becomes a join (`decorrelation`). Source: ruling on the traps of incremental queries.
+Not here: how EXISTS becomes a join (`decorrelation`). Source: docs/engine.md#where-naive-rules-are-wrong.
 """
 
 from __future__ import annotations

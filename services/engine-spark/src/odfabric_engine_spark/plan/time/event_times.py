@@ -2,7 +2,7 @@
 
 Owns the way of an event time through a query. Invariant: a column is an event time only if each of its values is the event
 time of some row of an input, or a bound of a window over one, so that a watermark says which of them can still come. Not
-here: what waits for the watermark (`wait_for_watermark`). Source: semantics of transforms, section 4.
+here: what waits for the watermark (`wait_for_watermark`). Source: docs/engine.md#late-data-and-finality.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Timed filters: recognised, and evaluated at a watermark.
 
 Owns recognising them and putting an instant in the place of the watermark. Invariant: while there is no watermark nothing
-passes that waits for it. Not here: where they stand (`plan`). Source: semantics of transforms, section 4.
+passes that waits for it. Not here: where they stand (`plan`). Source: docs/engine.md#late-data-and-finality.
 """
 
 from __future__ import annotations

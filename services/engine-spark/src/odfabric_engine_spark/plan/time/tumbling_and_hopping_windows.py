@@ -1,7 +1,7 @@
 """Tumbling and hopping windows over event time: bounds and close.
 
 Owns the recognition of `window(event_time, ..)` among grouping columns and its bounds at an instant. A window over another
-column is an ordinary key, for no watermark says anything of it. Source: semantics of transforms, section 4.
+column is an ordinary key, for no watermark says anything of it. Source: docs/engine.md#late-data-and-finality.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Owns the condition `e <= watermark`, perhaps behind `.. OR`: where it stands and the column that stands for the watermark. Invariant: below such a
 condition the plan is over all rows, above it over those that no row in time can change any more. Not here: what an event time
-is (`event_times`), the watermark's value (the stages put it in). Source: semantics of transforms, section 4.
+is (`event_times`), the watermark's value (the stages put it in). Source: docs/engine.md#late-data-and-finality.
 """
 
 from __future__ import annotations

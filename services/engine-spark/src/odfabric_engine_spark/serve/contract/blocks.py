@@ -3,8 +3,7 @@
 Owns the mapping of pairs (system time of a block, its watermark) to the steps in which a transaction is read. Invariant: where
 blocks cannot be told apart, because their system times are equal, rows come before watermarks, so that none is late by
 mistake. Not here: rows between the first and the last of a slice, of which only kinds of change are looked at; the others are checked when
-they are read. Source: rulings on
-steps.
+they are read. Source: docs/engine.md#steps-and-slicing.
 """
 
 from __future__ import annotations

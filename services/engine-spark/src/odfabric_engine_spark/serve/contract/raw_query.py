@@ -1,7 +1,7 @@
 """ExecuteRawQuery of `engine.Engine`: a query over files of rows, `input`.
 
 Owns the reading of those files and the one file of the result. Invariant: rows keep their order where the query keeps it, and
-times come out as those of slices. Not here: what SQL is allowed (`sql`). Source: specification facts, "Transforms" 7.
+times come out as those of slices. Not here: what SQL is allowed (`sql`). Source: specification, "Engine Contract".
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Owns what the contract leaves for the engine to find out: schemas, where an input goes on, which rows came with which block.
 Invariant: a transaction asked for in either contract has the same rows. Checkpoints are one full file each way; one that
 another engine wrote is refused with a reason. Not here: paths and answers (`servicer`), blocks (`blocks`).
-Source: specification facts, "Transforms" 3 and 4; rulings on checkpoints.
+Source: specification, "Engine Contract"; docs/engine.md#checkpoints.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Nulls in columns that must not have any.
 
 Owns the count and the refusal. Invariant: all rows are counted before the refusal, because the message tells how many there
-are; the place is that of the first. Source: specification facts, "Merge", coercion.
+are; the place is that of the first. Source: specification, "Merge Strategies".
 """
 
 from __future__ import annotations

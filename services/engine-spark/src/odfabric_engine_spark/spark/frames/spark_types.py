@@ -1,7 +1,7 @@
 """Arrow types as Spark types and back.
 
 Owns the two tables. Invariant: a value that passes Spark in the type given here comes back as the same value: unsigned
-integers are widened, timestamps are microseconds, and a type that Spark would change is refused by name (RULINGS 22). Not
+integers are widened, timestamps are microseconds, and a type that Spark would change is refused by name. Not
 here: which types a slice may hold (`odfabric.formats.slices.slice_schema`).
 """
 

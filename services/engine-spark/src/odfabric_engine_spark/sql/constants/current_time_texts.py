@@ -3,7 +3,7 @@
 Owns finding them. Spark puts the clock in their place wherever the text is a constant once its optimizer begins, which also is so of
 a constant that comes from a subquery when conditions have been moved down (`plan.predicate_pushdown`). So plans are looked at as
 written and as they are handed to Spark. Invariant: no plan of a transform reads the clock. Not here: times of day that rows
-bring (`sql.constants.times_without_day`). Source: security properties S1.3.
+bring (`sql.constants.times_without_day`). Source: docs/engine.md#what-sql-may-run.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Owns the guard around each cast of a text to TIMESTAMP. Invariant: the result of a plan with guards does not depend on the day. A text
 without a day is no timestamp there: a cast fails as for any text that is none, `try_cast` gives null. Functions that ask only for the
-time of day take such texts as Spark does. Not here: constants (`sql.constants.current_time_texts`). Source: security properties S1.3; law L5.
+time of day take such texts as Spark does. Not here: constants (`sql.constants.current_time_texts`). Source:
+docs/engine.md#what-sql-may-run; docs/engine.md#the-law-of-transforms.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Owns the choice of statistics, shared between functions of one input, and the rounding and overflow of results. Invariant: every
 group has the net number of its rows in statistic 0; a group with none, or fewer, has no result. Overflow is judged on the net
-value, where Spark may fail over an intermediate one. Source: rulings on first aggregates; Spark's result types.
+value, where Spark may fail over an intermediate one. Source: docs/engine.md#exact-aggregates; Spark's result types.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Owns four kinds: counts, exact sums of numbers, exact sums of floats, and values with their counts. A statistic's value over a set
 of groups can be made from weighted rows, added, stored and loaded. Invariant: a statistic is a linear function of the group's net
 rows, so its value, and its bytes, depend neither on the order of rows nor on how they were cut. Not here: results made of
-statistics (`aggregate_functions`). Source: rulings on ill-formed input, value counts, exact sums.
+statistics (`aggregate_functions`). Source: docs/engine.md#unmatched-retractions; docs/engine.md#exact-aggregates.
 """
 
 from __future__ import annotations
