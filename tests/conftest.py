@@ -1,4 +1,4 @@
-"""What every test shares: how thorough property tests are, and markers that follow from the folder."""
+"""What every test shares: property-test effort, and markers by folder."""
 
 import os
 from collections.abc import Iterator
@@ -78,7 +78,9 @@ TABLE_TURNS = {True: 5, False: 3}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Folders whose tests share a need mark them, so that nobody can forget it; long files come first.
+    """Folders whose tests share a need mark them, so that nobody can forget it.
+
+    Long files come first.
 
     Where a stage of `./odf test` asks by day, files and long tables of the engine take turns; who names a file has all of it.
     """
@@ -134,7 +136,7 @@ def postgres_url(postgres: PostgresServer) -> str:
 
 @pytest.fixture(scope="session")
 def redis_of_tests() -> Iterator[RedisServer]:
-    """A real Valkey or Redis server, shared by tests: names in it carry something random."""
+    """A real Valkey or Redis server, shared by tests: names have a random part."""
     with redis_server() as server:
         yield server
 

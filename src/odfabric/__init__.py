@@ -1,3 +1,6 @@
-"""The library of an Open Data Fabric node: model, formats, domain, ports, use cases, adapters."""
+"""Library of an Open Data Fabric node.
+
+Model, formats, domain, ports, use cases, adapters.
+"""
 
 __version__ = "0.2.0"

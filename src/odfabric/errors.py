@@ -1,4 +1,6 @@
-"""The closed tree of errors. Leaves are final; every edge (HTTP, gRPC, exit code) maps every leaf exactly once.
+"""The closed tree of errors.
+
+Leaves are final; every edge (HTTP, gRPC, exit code) maps every leaf exactly once.
 
 OdfError
 ├── InvalidInput            what somebody sent is wrong; repeating it cannot help
@@ -139,7 +141,10 @@ class InvalidBlock(InvalidInput):
 
 
 class InvalidData(InvalidInput):
-    """Data cannot be read, preprocessed or merged; `place` has file, line, column and row where known."""
+    """Data cannot be read, preprocessed or merged.
+
+    `place` has file, line, column and row where known.
+    """
 
     code = "invalid-data"
 
@@ -178,7 +183,7 @@ class UnsupportedMediaType(InvalidInput):
 
 
 class CorruptedSource(InvalidInput):
-    """An object received from outside does not match the hash that names it, or what a block says of it."""
+    """A received object contradicts the hash that names it, or its block."""
 
     code = "corrupted-source"
 
@@ -280,7 +285,10 @@ class Conflict(OdfError):
 
 
 class HeadMoved(Conflict):
-    """Lost the compare-and-set: the head is `actual`, not `expected`. Nothing was written."""
+    """Lost the compare-and-set: the head is `actual`, not `expected`.
+
+    Nothing was written.
+    """
 
     code = "head-moved"
 
@@ -330,13 +338,19 @@ class DestinationAhead(Conflict):
 
 
 class LeaseLost(Conflict):
-    """The job or cursor was taken over, or the job cancelled: whoever holds the stale lease or fence stops."""
+    """The job or cursor was taken over, or the job cancelled.
+
+    The holder of the stale lease or fence stops.
+    """
 
     code = "lease-lost"
 
 
 class LimitExceeded(OdfError):
-    """A limit was hit. `limit` is the name of the setting, `maximum` its value in the unit of the name."""
+    """A limit was hit.
+
+    `limit` is the name of the setting, `maximum` its value in the unit of the name.
+    """
 
     code = "limit-exceeded"
 
@@ -348,7 +362,10 @@ class LimitExceeded(OdfError):
 
 
 class Corrupt(OdfError):
-    """An object that this node wrote is missing or damaged. `object_name` says which. Alarm; never retried."""
+    """An object that this node wrote is missing or damaged.
+
+    `object_name` says which. Alarm; never retried.
+    """
 
     code = "corrupt"
 

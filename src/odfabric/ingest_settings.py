@@ -1,4 +1,4 @@
-"""Settings of pushing, polling and taking in files: a part of the one table (`odfabric.settings`)."""
+"""Settings of push, poll and ingest, a part of the table `odfabric.settings`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ GIB = 1024 * MIB
 
 
 class IngestSettings(BaseSettings):
-    """What can be set for data on their way in. Field descriptions are the documentation."""
+    """What can be set for data on their way in.
+
+    Field descriptions are the documentation.
+    """
 
     push_inline_bytes_max: int = Field(64 * 1024, description="Largest body of a push that is kept in the job table")
     pushes_queued_per_dataset_max: int = Field(

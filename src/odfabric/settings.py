@@ -532,7 +532,10 @@ class Settings(IngestSettings, SourceSettings, TransferSettings):
 
 
 def read_settings(**given: object) -> Settings:
-    """Settings of the environment, in which `given` wins. Raises InvalidRequest naming the variable that is wrong."""
+    """Settings of the environment, in which `given` wins.
+
+    Raises InvalidRequest naming the variable that is wrong.
+    """
     try:
         return Settings(**given)  # type: ignore[arg-type]
     except ValidationError as error:

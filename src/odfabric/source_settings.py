@@ -1,4 +1,4 @@
-"""Settings of how data comes in otherwise than by a push or a poll over HTTP: other protocols, and uploads in chunks.
+"""Settings of other sources than push and HTTP poll, and of chunked uploads.
 
 Owns names, defaults and descriptions; `odfabric.settings` has the rest of the table and is the place to read it from.
 """

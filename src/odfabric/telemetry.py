@@ -1,4 +1,6 @@
-"""Logging of the node's processes: one line a record on standard error, control characters escaped, no secrets; what a line belongs to; and spans.
+"""Logging and spans of the node's processes.
+
+One line a record on standard error, control characters escaped, no secrets; and what a line belongs to.
 
 Owns format and level, and the ids of the work that a thread or task does (request, trace, job, dataset, block), which its lines carry. What
 is logged never holds tokens, keys or bodies, because errors do not carry them.
@@ -44,7 +46,10 @@ _recording: _Recording | None = None
 
 @contextmanager
 def working_on(*, trace: TraceContext | None = None, **ids: str | None) -> Iterator[None]:
-    """Lines that are logged within carry these ids, beside those from outside; what is None is left as it is."""
+    """Lines that are logged within carry these ids, beside those from outside.
+
+    What is None is left as it is.
+    """
     given = {name: value for name, value in ids.items() if value is not None}
     if trace is not None:
         given["trace"] = trace.trace_id
@@ -62,14 +67,20 @@ def present_trace() -> TraceContext | None:
 
 
 def next_traceparent() -> str | None:
-    """The header for a call that is made now, with a span of its own; None outside of traces."""
+    """The header for a call that is made now, with a span of its own.
+
+    None outside of traces.
+    """
     trace = _trace.get()
     return None if trace is None else str(trace.child(secrets.token_bytes(SPAN_BYTES)))
 
 
 @contextmanager
 def record_spans(sink: Callable[[FinishedSpan], None], *, share: float = 1.0) -> Iterator[None]:
-    """Within, all threads and tasks give their spans to `sink`; of traces that begin here a `share`."""
+    """Within, all threads and tasks give their spans to `sink`.
+
+    Of traces that begin here a `share`.
+    """
     global _recording  # one recording for a process, as for its logs
     before, _recording = _recording, _Recording(sink, share)
     try:
@@ -85,7 +96,10 @@ def is_recorded(trace_id: str) -> bool:
 
 @contextmanager
 def span(name: str, *, kind: SpanKind = SpanKind.INTERNAL, within: TraceContext | None = None) -> Iterator[None]:
-    """A piece of work in the present trace, or `within` another one, or in a trace that begins with it; it has the ids of log lines."""
+    """A span in the present trace, `within` another one, or in a trace of its own.
+
+    It has the ids of log lines.
+    """
     parent = within or _trace.get()
     if _recording is None:
         with working_on(trace=parent):
@@ -128,7 +142,7 @@ def finish_span(
     error: str | None = None,
     attributes: Mapping[str, str | int] | None = None,
 ) -> None:
-    """Give a piece of work that ends now to the recording, if there is one and its trace is recorded."""
+    """Record a span that ends now, if there is a recorder and its trace is recorded."""
     recording = _recording
     if recording is not None and own.is_sampled:
         recording.sink(

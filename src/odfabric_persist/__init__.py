@@ -1,1 +1,1 @@
-"""Blob, Consensus and Shard: a durable, definite storage core that knows nothing of ODF."""
+"""Blob, Consensus and Shard: a durable, definite storage core without ODF."""

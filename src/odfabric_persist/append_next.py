@@ -1,4 +1,4 @@
-"""Rows that are written at the next time of a shard, whichever that is: many writers share one batch.
+"""Rows written at a shard's next time: many writers share one batch.
 
 Owns what a group of such writers becomes: their rows, consolidated together, in one batch of one time. Invariants: rows are written
 once for each token; a writer that is refused leaves the others in the group alone. When another process wins the race the same
@@ -40,7 +40,10 @@ class NextTimes:
         self.funnel: Funnel[NextRows, int] = Funnel(self._write, limits)
 
     def append(self, writer: str, rows: pa.Table, *, token: str) -> int:
-        """Write rows without times; the time that they have. Raises UpperMismatch (None), Expired, UsageError (`codec-mismatch`)."""
+        """Write rows without times; the time that they have.
+
+        Raises UpperMismatch (None), Expired, UsageError (`codec-mismatch`).
+        """
         if rows.schema != self._untimed or rows.column(DIFF).null_count:
             # Made fit, or refused, on the caller's own thread: the others in its group must not suffer from it.
             rows = self._parts.codec.updates(_at_zero(rows)).select(self._untimed.names)
@@ -70,7 +73,10 @@ class NextTimes:
             return [time if answer is None else answer for answer in known]
 
     def _append(self, accepted: Sequence[NextRows]) -> int:
-        """One batch of all; its time. Raises UpperMismatch if the shard is closed, Expired, UsageError (`written`)."""
+        """One batch of all; its time.
+
+        Raises UpperMismatch if the shard is closed, Expired, UsageError (`written`).
+        """
         # The same write may be asked for twice at once, by who lost patience.
         once = {(one.writer, one.token): one.rows for one in accepted}
         batch = write_batch(self._parts, _at_zero(pa.concat_tables(once.values())), 0, 1)

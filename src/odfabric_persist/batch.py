@@ -38,7 +38,9 @@ from odfabric_persist.state import Batch, Part
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchLimits:
-    """`part_rows`: rows of one part. `inline_bytes_max`: largest part that is kept in the state; 0 keeps none there.
+    """`part_rows`: rows of one part.
+
+    `inline_bytes_max`: largest part that is kept in the state; 0 keeps none there.
 
     `inline_total_bytes_max`: all such parts of a shard, about. `external_bytes_max`: longest reference to rows elsewhere, in UTF-8.
     """
@@ -63,7 +65,10 @@ class Parts:
     resolve: Resolve | None = None
 
     def write(self, updates: pa.Table, *, small_in_state: bool = True) -> Part:
-        """A part of sorted, consolidated updates; durable when this returns, unless it is small and goes with the state."""
+        """A part of sorted, consolidated updates.
+
+        Durable when this returns, unless it is small and goes with the state.
+        """
         if small_in_state and updates.nbytes <= self.limits.inline_bytes_max:
             data = encode_inline(updates)
             room = self.limits.inline_total_bytes_max - self.machine.cached().inline_bytes
@@ -75,12 +80,18 @@ class Parts:
         return Part(updates.num_rows, len(data), checksum(data), key=key)
 
     def read(self, part: Part) -> pa.Table:
-        """The updates of a part. Raises Corrupt if they are gone or damaged, UsageError (`no-resolver`)."""
+        """The updates of a part.
+
+        Raises Corrupt if they are gone or damaged, UsageError (`no-resolver`).
+        """
         schema = self.codec.update_schema
         return concatenated(list(self.stream(part, max(part.rows, 1))), schema)
 
     def stream(self, part: Part, rows: int) -> Iterator[pa.Table]:
-        """The updates of a part in the order of the part, at most `rows` in each table. Raises as `read`."""
+        """The updates of a part in the order of the part, at most `rows` in each table.
+
+        Raises as `read`.
+        """
         for table in self._stored(part, rows):
             yield advanced(table, part.moved_to)
 
@@ -113,7 +124,7 @@ class Parts:
 
     @contextmanager
     def removed_if_it_fails(self) -> Iterator[list[Part]]:
-        """A list for parts that are being written: if what writes them fails, they go, as far as the store lets them."""
+        """A list of parts being written; on failure they are removed if possible."""
         written: list[Part] = []
         try:
             yield written
@@ -123,7 +134,9 @@ class Parts:
             raise
 
     def discard(self, batch: Batch) -> None:
-        """Remove the blobs of a batch that was refused; what fails here is found as leaked later.
+        """Remove the blobs of a batch that was refused.
+
+        What fails here is found as leaked later.
 
         Not if a live version names one of them: with an outcome that was unknown for long, the batch may have been accepted after
         all, and merged away since.
@@ -145,7 +158,7 @@ def new_id() -> str:
 
 
 def is_outdated(machine: Machine, batches: Sequence[Batch]) -> bool:
-    """Whether the newest version does without one of these batches, so that what it named may be collected any time.
+    """Whether the newest version lacks one of these batches: it may be collected.
 
     Whoever reads or compacts without a reader holds nothing: parts that are gone then mean that somebody else was first, not that the
     shard is damaged.
@@ -163,7 +176,9 @@ def write_batch(
     since: Frontier = 0,
     chunk_rows: int | None = None,
 ) -> Batch:
-    """A batch of updates, which no version names yet. Of tables that come one by one no more than a part is in memory.
+    """A batch of updates, which no version names yet.
+
+    Of tables that come one by one no more than a part is in memory.
 
     Raises UsageError: `invalid-bounds`, `update-not-beyond-lower`, `update-beyond-upper`, `codec-mismatch`.
     """
@@ -183,7 +198,9 @@ def write_batch(
 
 
 def refer_batch(parts: Parts, references: Sequence[tuple[str, int]], lower: int, upper: Frontier) -> Batch:
-    """A batch of rows that lie elsewhere: references with their numbers of rows, of which what is in the bounds counts.
+    """A batch of references to rows elsewhere, with their numbers of rows.
+
+    Only what is in the bounds counts.
 
     Each is a run of its own, for nobody has sorted it. Raises UsageError: `invalid-bounds`, `invalid-reference`.
     """
@@ -208,7 +225,7 @@ def _checked(updates: pa.Table, lower: int, upper: Frontier, since: Frontier) ->
 
 
 def _runs(codec: RowCodec, written: Sequence[tuple[Part, pa.Table, pa.Table]]) -> Iterator[tuple[Part, ...]]:
-    """Parts, given with their first and last position, that follow one another in the order of rows, together."""
+    """Join parts, with first and last position, that follow in row order."""
     run: list[Part] = []
     last: pa.Table | None = None
     for part, first, end in written:
@@ -222,14 +239,19 @@ def _runs(codec: RowCodec, written: Sequence[tuple[Part, pa.Table, pa.Table]]) -
 
 
 def tightened(batch: Batch, lower: int, upper: Frontier) -> Batch:
-    """The same parts, of which less counts. Raises UsageError (`invalid-batch-bounds`) if more should."""
+    """The same parts, of which less counts.
+
+    Raises UsageError (`invalid-batch-bounds`) if more should.
+    """
     if not (batch.lower <= lower and at_most(upper, batch.upper) and at_most(lower, upper)):
         raise UsageError("invalid-batch-bounds", f"[{lower}, {upper}) is not within [{batch.lower}, {batch.upper})")
     return replace(batch, id=new_id(), lower=lower, upper=upper)
 
 
 def retimed(batch: Batch, frontier: int, upper: Frontier) -> Batch:
-    """The same parts at later times: those before `frontier` count as it, and the batch goes up to `upper`.
+    """The same parts at later times.
+
+    Those before `frontier` count as it, and the batch goes up to `upper`.
 
     Whoever lost a race writes the same blobs where the shard is now. Raises UsageError (`invalid-retime`) for a batch whose times
     were advanced, or were moved further already, and for bounds that do not fit.
@@ -244,7 +266,10 @@ def retimed(batch: Batch, frontier: int, upper: Frontier) -> Batch:
 
 
 def rows_of(parts: Parts, batch: Batch) -> pa.Table:
-    """What counts of a batch, not yet consolidated over parts. Times that were advanced cannot be outside the bounds."""
+    """What counts of a batch, not yet consolidated over parts.
+
+    Times that were advanced cannot be outside the bounds.
+    """
     tables = [parts.read(part) for part in batch.parts]
     if batch.since == 0:
         tables = [between(table, batch.lower, batch.upper) for table in tables]

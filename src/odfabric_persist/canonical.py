@@ -1,4 +1,6 @@
-"""Columns in a form that kernels can group, sort and compare: equal there exactly if equal by our rules.
+"""Canonical columns for kernels: equal there exactly if equal by our rules.
+
+Kernels can group, sort and compare them.
 
 Owns the rules: floats by their bits, nested values by a text that no other value of the type has. Invariant: two values have the
 same form if and only if they are the same value (null equals null, NaN itself, 0.0 is not -0.0; lists and maps in the order in
@@ -24,12 +26,15 @@ _BITS_OF_WIDTH = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
 
 @cache
 def _bytes(value: bytes) -> pa.Scalar:
-    """Not made at import: the first scalar makes pyarrow import pandas, which many a process does not need."""
+    """The bytes, not made at import: the first scalar makes pyarrow import pandas.
+
+    Many a process does not need pandas.
+    """
     return pa.scalar(value, pa.large_binary())
 
 
 def is_supported(kind: pa.DataType) -> bool:
-    """Whether columns of the type have such a form, and can be stored and read again as they are."""
+    """Whether columns of the type have such a form and survive storage unchanged."""
     if types.is_struct(kind):
         return kind.num_fields > 0 and all(is_supported(field.type) for field in _fields(kind))
     if types.is_map(kind):
@@ -48,12 +53,15 @@ def is_supported(kind: pa.DataType) -> bool:
 
 
 def quoted(name: str) -> str:
-    """The name of a column or field as part of a longer text: in quotes if it could be taken for something else."""
+    """The name of a column or field in a longer text, in quotes if ambiguous."""
     return name if name.isidentifier() else json.dumps(name)
 
 
 def type_name(kind: pa.DataType) -> str:
-    """The name of a type, which no other type has; Arrow's own does not tell names of fields from what is around them."""
+    """The name of a type, which no other type has.
+
+    Arrow's own does not tell names of fields from what is around them.
+    """
     if types.is_struct(kind):
         return f"struct<{','.join(f'{quoted(field.name)}:{type_name(field.type)}' for field in _fields(kind))}>"
     if types.is_map(kind):

@@ -66,7 +66,9 @@ class PersistSettings:
 
 @dataclass(slots=True)
 class PersistClient:
-    """Opens shards of one location; safe for threads. `now_ms` and `wait` are the clock and the sleep of tests.
+    """Opens shards of one location; safe for threads.
+
+    `now_ms` and `wait` are the clock and the sleep of tests.
 
     `notifier` tells who waits of what other processes wrote; whoever made it closes it.
     """
@@ -81,7 +83,9 @@ class PersistClient:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def open(self, shard: str, codec: RowCodec, *, resolve: Resolve | None = None) -> Shard:
-        """A shard, made if it is new. `resolve` finds the rows of references, if the shard has any.
+        """A shard, made if it is new.
+
+        `resolve` finds the rows of references, if the shard has any.
 
         Raises UsageError (`codec-mismatch`, `invalid-key`), Corrupt, LocationError.
         """
@@ -105,7 +109,7 @@ class PersistClient:
             return known if resolve is None else replace(known, resolve=resolve)
 
     def compare_and_evolve_schema(self, shard: str, expected: RowCodec, new: RowCodec) -> Shard:
-        """Give a shard of the expected codec further columns, which are null in all rows so far; the shard with them.
+        """Give a shard of the expected codec more columns, null so far; the shard.
 
         Done already is done. Whoever has the shard open with the former codec is refused from then on (`codec-mismatch`) and opens
         it again. Raises UsageError: `incompatible-schema` for anything but nullable columns after the others, `codec-mismatch`.
@@ -123,7 +127,10 @@ class PersistClient:
 
 @dataclass(slots=True)
 class Shard:
-    """A shard as one process sees it; all its handles share the copy of the newest state."""
+    """A shard as one process sees it.
+
+    All its handles share the copy of the newest state.
+    """
 
     machine: Machine
     codec: RowCodec
@@ -160,7 +167,10 @@ class Shard:
         return ReadHandle(self, name, state.since if known is None else known.since)
 
     def open_critical(self, name: str) -> CriticalHandle:
-        """Register a hold that no lease ends. Write the name down first: a lost one holds the since for ever."""
+        """Register a hold that no lease ends.
+
+        Write the name down first: a lost one holds the since for ever.
+        """
         self.change(lambda state: transitions.open_critical(state, name, now_ms=self.machine.now_ms()))
         return CriticalHandle(self, name)
 
@@ -206,7 +216,7 @@ class Shard:
         raise Determinate("the shard changes faster than it can be read")
 
     def snapshot_chunks(self, as_of: int, rows_max: int, *, wait_s: float = 0.0) -> Iterator[pa.Table]:
-        """The same rows in the same order, in tables of at most `rows_max`, none of them empty.
+        """The same rows in order, in non-empty tables of at most `rows_max`.
 
         No more than about as many are in memory. Hold a reader meanwhile: parts may be collected otherwise. Raises as `snapshot`,
         at once.
@@ -216,17 +226,25 @@ class Shard:
         return merged(self.parts, _until(state, as_of), Window(until=as_of + 1, to=as_of), limits)
 
     def finalize(self) -> None:
-        """End the shard for everybody: nothing can be read or written any more, and a collection removes all of it."""
+        """End the shard for everybody; a collection removes all of it.
+
+        Nothing can be read or written any more.
+        """
         last = new_id()
         self.change(lambda state: transitions.finalize(state, last, now_ms=self.machine.now_ms()))
 
     def maintain(self) -> Maintained:
-        """Expire dead leases, compact, write a rollup and collect, as far as that is due and nobody else does it."""
+        """Expire dead leases, compact, write a rollup and collect.
+
+        As far as that is due and nobody else does it.
+        """
         self.expire_due()
         return maintain(self.parts, self.id, self.settings.maintenance)
 
     def snapshot_splits(self, as_of: int, count: int, *, wait_s: float = 0.0) -> list[Split]:
-        """The same as exactly `count` portions, which any client of the location can fetch; some may be empty.
+        """The same as exactly `count` portions, for any client; some may be empty.
+
+        Any client of the location can fetch them.
 
         A portion is consolidated in itself; the portions together add up to the snapshot. Raises as `snapshot`.
         """
@@ -236,7 +254,10 @@ class Shard:
         return cut(self.machine.shard, _until(state, as_of), as_of, count)
 
     def fetch_split(self, split: Split) -> pa.Table:
-        """The rows of a portion. Raises UsageError (`batch-not-from-this-shard`), Corrupt if its parts were collected."""
+        """The rows of a portion.
+
+        Raises UsageError (`batch-not-from-this-shard`), Corrupt if its parts were collected.
+        """
         if split.shard != self.machine.shard:
             raise UsageError("batch-not-from-this-shard", f"the portion is of shard {split.shard}")
         return self._rows_at(split.batches, split.as_of)
@@ -262,7 +283,10 @@ class Shard:
                 watch.wait(state.seqno, end)
 
     def watch(self, woken: Callable[[], None] | None = None) -> Watch:
-        """Waits for new versions; make it before the first look. `woken` is called with each announcement."""
+        """Waits for new versions; make it before the first look.
+
+        `woken` is called with each announcement.
+        """
         return Watch(self.notifier, self.machine.shard, self.settings.pauses, woken)
 
     def _rows_at(self, batches: Sequence[Batch], as_of: int) -> pa.Table:
@@ -283,7 +307,9 @@ class WriteHandle:
     name: str
 
     def append(self, updates: pa.Table, lower: int, new_upper: Frontier) -> Frontier:
-        """Write what several writers write alike: whoever comes first wins, for the others it is done. The shard's upper.
+        """Write what several writers write alike, once. The shard's upper.
+
+        The first wins, for the others it is done.
 
         Raises UpperMismatch if the shard has not come to `lower` yet, UsageError, Expired.
         """
@@ -292,7 +318,9 @@ class WriteHandle:
         return self._append_alike(write_batch(self.shard.parts, updates, lower, new_upper))
 
     def append_references(self, references: Sequence[tuple[str, int]], lower: int, new_upper: Frontier) -> Frontier:
-        """As `append`, but the rows lie elsewhere: references with their numbers of rows. Nothing is written but a version.
+        """As `append`, but the rows lie elsewhere: references with their numbers of rows.
+
+        Nothing is written but a version.
 
         All together they hold every update of [lower, new_upper); what they hold beyond does not count. Raises as `append`.
         """
@@ -335,7 +363,9 @@ class WriteHandle:
         return self.append_batches([batch], expected, new_upper, token=token, ours=True)
 
     def append_next(self, rows: pa.Table, *, token: str | None = None) -> int:
-        """Write rows, which have no times yet, at the next time of the shard; which that is. Nobody can come first.
+        """Write rows, which have no times yet, at the next time of the shard.
+
+        Which that is. Nobody can come first.
 
         Those of this process who write at the same moment share a time and a version. With the `token` of an earlier attempt
         this is the same write. Raises UpperMismatch (None) if no more can be written, Expired, UsageError (`codec-mismatch`).
@@ -343,7 +373,10 @@ class WriteHandle:
         return self.shard.next_times.append(self.name, rows, token=token or uuid.uuid4().hex)
 
     def write_batch(self, updates: Iterable[pa.Table], lower: int, upper: Frontier) -> Batch:
-        """Write what does not fit into memory, table by table, to be committed by `append_batches`. Raises as `compare_and_append`."""
+        """Write more than memory holds, table by table. Raises as `compare_and_append`.
+
+        To be committed by `append_batches`.
+        """
         return write_batch(self.shard.parts, updates, lower, upper)
 
     def append_batches(
@@ -356,7 +389,9 @@ class WriteHandle:
         previous_unknown: bool = False,
         ours: bool = False,
     ) -> Frontier:
-        """Commit batches that were written before, together, as [expected, new_upper). `ours`: remove them if refused.
+        """Commit written batches together as [expected, new_upper).
+
+        `ours`: remove them if refused.
 
         With the `token` of an earlier attempt this is the same write. Raises as `compare_and_append`, and UsageError
         (`invalid-batch-bounds`, `batch-not-from-this-shard`).
@@ -410,7 +445,10 @@ class WriteHandle:
             raise UpperMismatch(self.shard.newest().upper)
 
     def _progress(self, expected: Frontier, *, alike: bool = False) -> Frontier:
-        """Equal bounds without rows: a sign of life. For `alike` a shard that is further is no mismatch: it is done."""
+        """Equal bounds without rows: a sign of life.
+
+        For `alike` a shard that is further is no mismatch: it is done.
+        """
         machine = self.shard.machine
 
         def command(state: State) -> State:
@@ -488,7 +526,10 @@ class CriticalHandle:
         return (None, 0) if known is None else (known.since, known.opaque)
 
     def compare_and_downgrade_since(self, expected: int, opaque: int, since: Frontier) -> Frontier:
-        """Move the hold and set the mark if the mark is `expected`; the hold. Raises OpaqueMismatch."""
+        """Move the hold and set the mark if the mark is `expected`; the hold.
+
+        Raises OpaqueMismatch.
+        """
         machine = self.shard.machine
         state = self.shard.change(
             lambda state: transitions.compare_and_downgrade_since(
@@ -505,13 +546,15 @@ class CriticalHandle:
 
 @dataclass(slots=True)
 class Listener:
-    """Updates in order; `frontier` is how far they were given out, None when there will be no more."""
+    """Updates in order; `frontier` is how far they were given out, None at the end."""
 
     shard: Shard
     frontier: Frontier
 
     def poll(self) -> pa.Table | None:
-        """The updates of the next stretch, consolidated, with their own times; None if there is none yet.
+        """The updates of the next stretch, consolidated, with their own times.
+
+        None if there is none yet.
 
         Whoever listens must hold the since before `frontier`, or times may have been moved past it: SinceError then.
         """

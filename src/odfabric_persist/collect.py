@@ -1,4 +1,4 @@
-"""Garbage collection: versions that nobody reads any more, and the blobs that only they name.
+"""Garbage collection: unread versions, and the blobs that only they name.
 
 Owns the only deletion of blobs that a version has named. Invariant: whatever a live version names exists, and the oldest live
 version has a rollup of exactly its number; every step may be repeated, by several collectors at once. Source: ADR 0014.
@@ -16,7 +16,10 @@ from odfabric_persist.machine import Machine
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
-    """What one collection did. `truncated` is the oldest version that is left, if older ones were removed."""
+    """What one collection did.
+
+    `truncated` is the oldest version that is left, if older ones were removed.
+    """
 
     parts: int = 0
     rollups: int = 0
@@ -47,7 +50,10 @@ def collect(machine: Machine, to: int) -> Collected:
 
 
 def _named_only_before(machine: Machine, seqno: int) -> list[str]:
-    """Blobs of live versions before `seqno` that this version and all after it do without: names never come back."""
+    """Blobs of live versions before `seqno` that no later version names.
+
+    This version and all after it do without: names never come back.
+    """
     named: set[str] = set()
     for state in machine.states_from(0):
         if state.seqno >= seqno:
@@ -66,6 +72,6 @@ def link_rollup(machine: Machine) -> int:
 
 
 def maintain(machine: Machine) -> Collected:
-    """A rollup of the newest version, then a collection as far as leased readers allow."""
+    """A rollup of the newest version, then a collection within readers' leases."""
     linked = link_rollup(machine)
     return collect(machine, min(linked, machine.newest().held_seqno))

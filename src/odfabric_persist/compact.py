@@ -29,7 +29,9 @@ def compact(
     limits: MergeLimits | None = None,
     level: int | None = None,
 ) -> Batch:
-    """One batch of several neighbours, times advanced to `since`, in one run. The shard's state does not change.
+    """One batch of several neighbours, times advanced to `since`, in one run.
+
+    The shard's state does not change.
 
     Raises UsageError: `non-consecutive`, `since-regression`.
     """
@@ -48,7 +50,10 @@ def compact(
 
 
 def apply(parts: Parts, inputs: Sequence[Batch], output: Batch) -> bool:
-    """Put a merged batch in the place of its inputs; whether that was done. What is of no use is removed."""
+    """Put a merged batch in the place of its inputs; whether that was done.
+
+    What is of no use is removed.
+    """
     names = tuple(batch.id for batch in inputs)
     machine = parts.machine
     after = machine.apply(lambda state: transitions.apply_merge(state, names, output, now_ms=machine.now_ms()))

@@ -1,4 +1,4 @@
-"""States as bytes: whole ones (rollups), and what changed from one version to the next (diffs).
+"""States as bytes: whole (rollups), and changes between versions (diffs).
 
 Owns the stored form: JSON, one entry for each field, handle, batch and rollup. Invariant: a rollup of version n plus all diffs
 after n gives the same state as any later rollup, and whatever is damaged or newer is refused, never guessed at.
@@ -27,7 +27,10 @@ _HANDLES: Mapping[str, type[Writer] | type[Reader] | type[Critical] | type[Claim
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """What made a version out of the one before. `nonce` tells whose attempt it was; `rollup` is where to start reading."""
+    """What made a version out of the one before.
+
+    `nonce` tells whose attempt it was; `rollup` is where to start reading.
+    """
 
     seqno: int
     nonce: str
@@ -81,7 +84,10 @@ def apply_diff(state: State, diff: Diff) -> State:
 
 
 def _entries(state: State, *, unlike: State | None = None) -> dict[str, Any]:
-    """Entries by name; with `unlike` those that are not the same there. What was not touched is the same object."""
+    """Entries by name; with `unlike` those that are not the same there.
+
+    What was not touched is the same object.
+    """
     found: dict[str, Any] = {}
     for name in _FIELDS:
         if unlike is None or getattr(unlike, name) != getattr(state, name):
@@ -153,7 +159,10 @@ def _handle(one: Writer | Reader | Critical | Claim) -> dict[str, Any]:
 
 
 def batch_document(one: Batch, shard: str) -> dict[str, Any]:
-    """A batch of a shard without its id, as JSON has it. Keys of its blobs are told from the shard on."""
+    """A batch of a shard without its id, as JSON has it.
+
+    Keys of its blobs are told from the shard on.
+    """
     return {
         "bounds": [one.lower, one.upper, one.since],
         "level": one.level,

@@ -1,4 +1,4 @@
-"""What can go wrong with a store, apart along two axes: who is to blame, and whether it happened.
+"""Errors of stores on two axes: who is to blame, and whether it happened.
 
 Owns the closed tree of errors of this library. A use that breaks a precondition is a `UsageError`: definite, never retried.
 A failure of the place where data lies is `Determinate` (it surely did not happen) or `Indeterminate` (it may have): only what
@@ -37,11 +37,14 @@ class Indeterminate(LocationError):
 
 
 class Corrupt(LocationError):
-    """What is stored is not what was written, or was written by newer software: nothing is guessed."""
+    """Stored data is not what was written, or of newer software; nothing is guessed."""
 
 
 class Refusal(PersistError):
-    """An outcome that a correct caller must expect: definite, judged on the newest state, without effect."""
+    """An outcome that correct callers expect: definite, without effect.
+
+    It is judged on the newest state.
+    """
 
 
 class UpperMismatch(Refusal):
@@ -53,7 +56,10 @@ class UpperMismatch(Refusal):
 
 
 class SinceError(Refusal):
-    """The time can no longer be read; `since` is the first that can (None: nothing can)."""
+    """The time can no longer be read.
+
+    `since` is the first that can (None: nothing can).
+    """
 
     def __init__(self, since: int | None) -> None:
         super().__init__(f"the since is {since}")
@@ -69,7 +75,10 @@ class NotYet(Refusal):
 
 
 class OpaqueMismatch(Refusal):
-    """Another incarnation has fenced this one off; `actual` is its mark, `since` its hold."""
+    """Another incarnation has fenced this one off.
+
+    `actual` is its mark, `since` its hold.
+    """
 
     def __init__(self, actual: int, since: int | None) -> None:
         super().__init__(f"the mark is {actual}")
@@ -78,4 +87,4 @@ class OpaqueMismatch(Refusal):
 
 
 class Expired(Refusal):
-    """The lease of this handle has run out, or it was expired: open a new one with a new id."""
+    """This handle's lease has run out or was expired: open one with a new id."""

@@ -1,4 +1,4 @@
-"""Many threads ask one shard for something: what they ask for at the same time is done together.
+"""A funnel: requests of many threads to one shard are done together.
 
 Owns a queue and who works it off: the first who finds nobody at work takes what waits, its own included, and does it; then the
 next one that waits goes on. So one alone never waits for another thread, and many together pay for one round trip. Invariants:
@@ -22,7 +22,10 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunnelLimits:
-    """`waiting_max`: how many may wait at a time, `wait_s_max`: how long for a place among them. `group_max`: of one version."""
+    """`waiting_max`: most that wait, `wait_s_max`: how long for a place.
+
+    `group_max`: most of one version.
+    """
 
     waiting_max: int = 1024
     wait_s_max: float = 30.0
@@ -37,7 +40,10 @@ class _Request(Generic[T, R]):
 
 
 class Funnel(Generic[T, R]):
-    """One queue; safe for threads. `work` does what a group asked for and tells what each came to, or raised."""
+    """One queue; safe for threads.
+
+    `work` does what a group asked for and tells what each came to, or raised.
+    """
 
     def __init__(self, work: Callable[[Sequence[T]], Sequence[R | Exception]], limits: FunnelLimits) -> None:
         self._work = work
@@ -58,7 +64,10 @@ class Funnel(Generic[T, R]):
         return self._at_work
 
     def ask(self, asked: T) -> R:
-        """What it came to. Raises what that raised, what the work raised, Determinate if there is no place in time."""
+        """What it came to.
+
+        Raises what that raised, what the work raised, Determinate if there is no place in time.
+        """
         if not self._places.acquire(timeout=self._limits.wait_s_max):
             raise Determinate("too many wait for this shard")
         try:

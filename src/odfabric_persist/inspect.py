@@ -1,4 +1,6 @@
-"""What a shard is now, for people and programs: its bounds, handles, batches, versions.
+"""A shard's present state for people and programs.
+
+Its bounds, handles, batches and versions.
 
 Owns opening a shard that exists whatever its columns are, and the report. Changes nothing. Not here: whether all of it is right
 (`verify`), what lies beside it (`usage`).
@@ -29,7 +31,10 @@ def _wall_ms() -> int:
 
 
 def existing(blob: Blob, consensus: Consensus, shard: str) -> Machine:
-    """The machine of a shard that exists. Raises UsageError (`unknown-shard`), Corrupt, LocationError."""
+    """The machine of a shard that exists.
+
+    Raises UsageError (`unknown-shard`), Corrupt, LocationError.
+    """
     for _ in range(OPENINGS_MAX):
         head = consensus.head(shard)
         if head is None:
@@ -44,7 +49,10 @@ def existing(blob: Blob, consensus: Consensus, shard: str) -> Machine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchReport:
-    """One batch. Bytes are those of stored parts; rows of references count, their bytes do not."""
+    """One batch.
+
+    Bytes are those of stored parts; rows of references count, their bytes do not.
+    """
 
     lower: int
     upper: Frontier
@@ -60,7 +68,10 @@ class BatchReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardReport:
-    """One shard. `readable` are the first and the last time that can be read, None if there is none."""
+    """One shard.
+
+    `readable` are the first and the last time that can be read, None if there is none.
+    """
 
     shard: str
     codec: str
@@ -127,7 +138,7 @@ def _batch(batch: Batch) -> BatchReport:
 
 
 def tiling_fault(state: State) -> str | None:
-    """What is wrong with the bounds of the batches, None if they tile the time up to the upper."""
+    """The fault in the bounds of batches, None if they tile time up to the upper."""
     expected: Frontier = 0
     for batch in state.batches:
         if batch.lower != expected:

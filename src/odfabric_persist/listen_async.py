@@ -1,4 +1,4 @@
-"""Listening with `async for`: the same updates as from `Listener`, without blocking the loop.
+"""Listening with `async for`: `Listener`'s updates without blocking the loop.
 
 Owns the waits of one listener on an event loop: looks run on threads, between them only announcements and a timer wake it.
 Invariant: a look that was begun is given out even if who waited for it was cancelled, so nothing is lost by a timeout.
@@ -19,14 +19,17 @@ from odfabric_persist.frontier import Frontier
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """Updates, and how far the shard was given out with them: None when there will be no more."""
+    """Updates, and the frontier given out with them: None at the end."""
 
     updates: pa.Table
     frontier: Frontier
 
 
 class AsyncListener:
-    """The updates of a listener in order, ended by the end of the shard. A context that ends the waits; one task at a time."""
+    """The updates of a listener in order, ended by the end of the shard.
+
+    A context that ends the waits; one task at a time.
+    """
 
     def __init__(self, listener: Listener) -> None:
         self._listener = listener

@@ -1,4 +1,4 @@
-"""The one place where a shard changes: read the newest version, apply commands, compare and set.
+"""The one place of shard changes: read, apply commands, compare and set.
 
 Owns the loop, its retries and the copy of the newest state. Invariants: an accepted command is in exactly one version, alone or
 with those that came at the same time (`funnel`); a refusal was judged on the newest version; after an unknown outcome the version
@@ -37,7 +37,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """How long outside failures are met with another attempt. `wait` sleeps; a test may look away instead."""
+    """How long outside failures are met with another attempt.
+
+    `wait` sleeps; a test may look away instead.
+    """
 
     attempts_max: int = 10
     pause_s: float = 0.01
@@ -52,7 +55,9 @@ class Patience:
 
 @dataclass(slots=True)
 class Machine:
-    """The state of one shard for one process; safe for threads. `now_ms` is the clock on the wall.
+    """The state of one shard for one process; safe for threads.
+
+    `now_ms` is the clock on the wall.
 
     `announce` is told of each version that was made here.
     """
@@ -73,12 +78,15 @@ class Machine:
     looks: Funnel[None, State] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Commands of this process come together in one funnel, looks at the newest version in another."""
+        """Two funnels: commands of this process, and looks at the newest version."""
         self.funnel = Funnel(self._commit_together, self.limits)
         self.looks = Funnel(lambda group: [self._look()] * len(group), self.limits)
 
     def newest(self) -> State:
-        """The newest version; the shard is made if it is new. Raises UsageError (`codec-mismatch`), Corrupt, LocationError."""
+        """The newest version; the shard is made if it is new.
+
+        Raises UsageError (`codec-mismatch`), Corrupt, LocationError.
+        """
         # One look serves all who asked before it began.
         return self.looks.ask(None)
 
@@ -96,14 +104,19 @@ class Machine:
         return self._known or self.newest()
 
     def apply(self, command: Command) -> State:
-        """Make the command's state the newest; the version that it became, or the newest if it changed nothing.
+        """Make the command's state the newest.
+
+        The version that it became, or the newest if it changed nothing.
 
         Raises what the command raises on the newest version, Corrupt, LocationError when attempts are exhausted.
         """
         return self.funnel.ask(command)
 
     def _commit_together(self, commands: Sequence[Command]) -> Sequence[Outcome]:
-        """One version of several commands; what each came to. Raises Corrupt, LocationError: then none is known to be done."""
+        """One version of several commands; what each came to.
+
+        Raises Corrupt, LocationError: then none is known to be done.
+        """
         state = self.cached()
         while True:
             after, outcomes = folded(state, commands)
@@ -116,7 +129,9 @@ class Machine:
             state = fresh
 
     def states_from(self, start: int) -> Iterator[State]:
-        """All live versions from `start` on, oldest first. Those that are collected before their turn comes are left out.
+        """All live versions from `start` on, oldest first.
+
+        Those that are collected before their turn comes are left out.
 
         Raises Corrupt, LocationError.
         """
@@ -174,7 +189,10 @@ class Machine:
         return state
 
     def _learn(self, state: State) -> None:
-        """Several threads look at once: the newest of what they find stays. Raises Corrupt for what cannot be."""
+        """Several threads look at once: the newest of what they find stays.
+
+        Raises Corrupt for what cannot be.
+        """
         if not state.rollups:
             raise Corrupt(f"version {state.seqno} of {self.shard} names no rollup: versions were lost or made twice")
         with self._lock:
@@ -259,7 +277,7 @@ class Machine:
 
 
 def folded(state: State, commands: Sequence[Command]) -> tuple[State, list[Outcome]]:
-    """The one version that several commands make of a state, each judged on what those before it made.
+    """The version that several commands make, each judged on those before it.
 
     The same state comes back if none of them changes it.
     """

@@ -1,4 +1,4 @@
-"""What keeps a shard small and quick: rollups, compaction and collection, when they are due.
+"""Maintenance of a shard when due: rollups, compaction and collection.
 
 Owns the thresholds and the order of the work. Invariants: everything here may be stopped at any point, done again, or done by
 several processes at once - the claim in the state only saves work; what readers hold stays. Source: ADR 0014; ADR 0017.
@@ -24,7 +24,10 @@ WORK = "maintenance"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaintenanceLimits:
-    """`rollup_every`: versions from one rollup to the next. `claim_ms`: how long others leave the work to who began it."""
+    """`rollup_every`: versions from one rollup to the next.
+
+    `claim_ms`: how long others leave the work to who began it.
+    """
 
     rollup_every: int = 128
     claim_ms: int = 10 * 60 * 1000

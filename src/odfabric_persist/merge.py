@@ -27,7 +27,10 @@ Run: TypeAlias = Callable[[int], Iterator[pa.Table]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeLimits:
-    """`rows_max`: decoded rows in memory. `runs_max`: runs that are merged at once. `spill_folder`: None is the system's."""
+    """`rows_max`: decoded rows in memory.
+
+    `runs_max`: runs that are merged at once. `spill_folder`: None is the system's.
+    """
 
     rows_max: int = 2_000_000
     runs_max: int = 32
@@ -43,7 +46,7 @@ class Window:
 
 
 def merged(parts: Parts, batches: Sequence[Batch], window: Window, limits: MergeLimits) -> Iterator[pa.Table]:
-    """The updates of batches: consolidated, sorted, in tables of at most `rows_max` rows, none of them empty.
+    """Consolidated, sorted updates of batches, in non-empty tables of `rows_max` rows.
 
     Raises what reading a part raises.
     """
@@ -65,7 +68,10 @@ def merged(parts: Parts, batches: Sequence[Batch], window: Window, limits: Merge
 
 
 def _counted(updates: pa.Table, batch: Batch, window: Window) -> pa.Table:
-    """What counts of a part; times that were advanced cannot be outside the bounds of their batch."""
+    """What counts of a part.
+
+    Times that were advanced cannot be outside the bounds of their batch.
+    """
     if batch.since == 0:
         updates = between(updates, batch.lower, batch.upper)
     if window.until is not None:

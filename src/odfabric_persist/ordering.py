@@ -18,7 +18,9 @@ GROUP = "persist_group"
 
 @dataclass(frozen=True, slots=True)
 class Ordered:
-    """`rows` are row numbers in order; `repeats` says of each but the first whether it equals the one before it.
+    """`rows` are row numbers in order.
+
+    `repeats` says of each but the first whether it equals the one before it.
 
     `in_place`: the rows were in order before, and no two are equal.
     """
@@ -34,7 +36,7 @@ def numbers(count: int) -> pa.Array:
 
 
 def in_order(first: pa.Table, then: Callable[[], pa.Table]) -> Ordered:
-    """Rows by the columns of `first`, those that are equal there by the columns of `then`; there is at least one row.
+    """Sort rows by columns `first`, then by columns `then`; at least one row.
 
     Most rows differ in the first columns already: the others are asked for only if some do not. Rows of one run come in order.
     """
@@ -53,7 +55,7 @@ def in_order(first: pa.Table, then: Callable[[], pa.Table]) -> Ordered:
 
 
 def added_up(ordered: Ordered, diffs: pa.ChunkedArray) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
-    """One row number of each kind of row, and the sum of its diffs, where that is not zero; in order."""
+    """A row number per kind of row and its sum of diffs, if not zero; in order."""
     rows, sums = ordered.rows, diffs.take(ordered.rows)
     if pc.any(ordered.repeats, min_count=0).as_py():
         begins = pc.indices_nonzero(_joined(pa.array([True]), pc.invert(ordered.repeats)))
@@ -66,7 +68,10 @@ def added_up(ordered: Ordered, diffs: pa.ChunkedArray) -> tuple[pa.ChunkedArray,
 
 
 def _ascends(table: pa.Table) -> bool:
-    """Whether each row is less than the next one. Columns with nulls are not looked at closely: then it is False."""
+    """Whether each row is less than the next one.
+
+    Columns with nulls are not looked at closely: then it is False.
+    """
     count = table.num_rows - 1
     is_less: pa.ChunkedArray | None = None
     for name in reversed(table.schema.names):
@@ -88,7 +93,10 @@ def _sorted(table: pa.Table) -> pa.ChunkedArray:
 
 
 def _is_constant(column: pa.ChunkedArray) -> bool:
-    """Whether all values are one, found out only where that is cheap. The times of a snapshot are."""
+    """Whether all values are one, found out only where that is cheap.
+
+    The times of a snapshot are.
+    """
     if not pa.types.is_int64(column.type) or column.null_count:
         return False
     bounds = pc.min_max(column).as_py()

@@ -1,4 +1,4 @@
-"""Bringing back what was deleted by accident, from a store of blobs that keeps what is deleted.
+"""Restore deleted blobs, from a store that keeps what is deleted.
 
 Owns the order: first the rollup that the newest version names, for without it no version can be read. What an old version names and
 a collection removed stays removed, as far as no live version reads it. Source: ADR 0017.

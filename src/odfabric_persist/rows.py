@@ -48,7 +48,7 @@ class RowCodec:
         return f"{columns}|{','.join(quoted(key) for key in self.keys)}"
 
     def evolves_to(self, other: RowCodec) -> bool:
-        """Whether `other` has the same columns and keys, and perhaps further columns after them that may be null."""
+        """Whether `other` adds at most nullable columns, with the same columns and keys."""
         count = len(self.schema)
         added = list(other.schema)[count:]
         return (
@@ -79,11 +79,14 @@ class RowCodec:
 
     @property
     def order(self) -> tuple[str, ...]:
-        """The columns by which parts and runs are sorted: key columns (all, if there are none) and time."""
+        """Sort columns of parts and runs: key columns (all, if none) and time."""
         return (*(self.keys or self.schema.names), TIME)
 
     def consolidated(self, updates: pa.Table) -> pa.Table:
-        """Equal rows of equal times added up, what comes to nothing left out; sorted by `order`, then other columns."""
+        """Equal rows of equal times added up, what comes to nothing left out.
+
+        Sorted by `order`, then other columns.
+        """
         if not updates.num_rows:
             return self.no_rows
         ordered = self._in_order(updates)
@@ -98,11 +101,11 @@ class RowCodec:
         return updates.take(self._in_order(updates).rows).combine_chunks() if updates.num_rows else updates
 
     def comparable(self, updates: pa.Table, names: Sequence[str]) -> pa.Table:
-        """Some columns, in a form in which kernels know equal from unequal and less from greater."""
+        """Some columns in a form that kernels can compare and order."""
         return pa.table([comparable(updates.column(name)) for name in names], names=list(names))
 
     def position(self, updates: pa.Table, row: int) -> pa.Table:
-        """Where one row stands in the order, to be compared with `is_at_or_after` and `first`."""
+        """A row's position in the order, to compare with `is_at_or_after` and `first`."""
         return self.comparable(updates.slice(row, 1), self.order)
 
     def is_at_or_after(self, one: pa.Table, other: pa.Table) -> bool:
@@ -115,7 +118,10 @@ class RowCodec:
         return int(pc.sort_indices(pa.concat_tables(positions), sort_keys=order)[0].as_py())
 
     def before(self, order: pa.Table, position: pa.Table) -> int:
-        """How many rows stand before a position, in a table of the columns of `order` that is sorted by them."""
+        """How many rows are before a position, in a table of the columns of `order`.
+
+        It is sorted by them.
+        """
         found: pa.ChunkedArray | None = None
         for name in reversed(self.order):
             column, bound = order.column(name), position.column(name)[0]
@@ -129,7 +135,10 @@ class RowCodec:
 
 
 def advanced(updates: pa.Table, to: Frontier) -> pa.Table:
-    """Times moved up to at least `to`; None moves nothing, for then nobody can read them."""
+    """Times moved up to at least `to`.
+
+    None moves nothing, for then nobody can read them.
+    """
     if to is None or to == 0:
         return updates
     times = pc.max_element_wise(updates.column(TIME), pa.scalar(to, _TIME_TYPE))
@@ -196,7 +205,10 @@ def decode_blob(data: bytes, schema: pa.Schema, rows: int) -> Iterator[pa.Table]
 
 
 def _with_columns(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The table with these columns; one that was added after it was written is null. Raises KeyError, pa.ArrowException."""
+    """The table with these columns; one that was added after it was written is null.
+
+    Raises KeyError, pa.ArrowException.
+    """
     columns = []
     for field in schema:
         if field.name in table.schema.names:
@@ -226,7 +238,10 @@ def concatenated(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
 
 
 def _before(column: pa.ChunkedArray, bound: pa.Scalar, later: pa.ChunkedArray | None) -> pa.ChunkedArray:
-    """Where a column is less than a bound, or equal to it where `later` columns are before theirs; null is greatest."""
+    """Where a column is below a bound, or equal and `later` columns below theirs.
+
+    Null is the greatest value.
+    """
     if not bound.is_valid:
         less, equal = column.is_valid(), column.is_null()
     else:

@@ -1,4 +1,4 @@
-"""Portions of a snapshot that travel: whoever has one can fetch its rows from the location.
+"""Travelling portions of a snapshot: any holder fetches rows from the location.
 
 Owns how batches are dealt out, and the portion's form as JSON. A portion names parts, so it lives as long as the version it was
 cut from is held. Source: ADR 0014.

@@ -21,7 +21,9 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Rows that were written at once: in a blob, in the state itself (`inline`, Arrow IPC), or elsewhere (`external`).
+    """Rows written at once: in a blob, `inline` (Arrow IPC), or `external`.
+
+    Inline rows are in the state itself.
 
     `crc` is over the bytes. An external part is a reference that only the owner of the data understands: its rows are in no
     order, its bytes are not ours, and nothing here ever removes them. Times before `moved_to` count as it.
@@ -38,7 +40,9 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The updates of [lower, upper), readable from `since` on. Each run of parts is sorted by key and time.
+    """The updates of [lower, upper), readable from `since` on.
+
+    Each run of parts is sorted by key and time.
 
     A part may hold times outside the bounds: they do not count. A description with a since beyond 0 stands for rows whose
     times were advanced to it. `level` is 0 for what a writer wrote, and grows with each merge; merged parts hold nothing outside
@@ -70,7 +74,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """A registered writer: what it last committed, so that a retry can be told from a new write."""
+    """A registered writer and its last commit, to tell retries from new writes."""
 
     heartbeat_ms: int
     last_token: str = ""
@@ -79,7 +83,10 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """A leased reader: nothing is compacted beyond `since`, nothing collected from version `seqno` on, while it lives."""
+    """A leased reader: holds compaction at `since`, collection at `seqno`.
+
+    While it lives nothing is compacted beyond `since`, nothing collected from version `seqno` on.
+    """
 
     heartbeat_ms: int
     since: Frontier
@@ -88,7 +95,10 @@ class Reader:
 
 @dataclass(frozen=True, slots=True)
 class Critical:
-    """A hold on the since that no lease ends; `opaque` is the mark of the incarnation that may move it."""
+    """A hold on the since that no lease ends.
+
+    `opaque` is the mark of the incarnation that may move it.
+    """
 
     since: Frontier
     opaque: int = 0
@@ -96,7 +106,10 @@ class Critical:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Who does some work on the shard now, and until when others leave it to them. A hint: nothing is wrong if two do it."""
+    """Who does some work on the shard now, and until when others leave it to them.
+
+    A hint: nothing is wrong if two do it.
+    """
 
     holder: str
     until_ms: int
@@ -104,7 +117,10 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """One version of a shard. `codec` names the schema of its rows; `rollups` are whole states in blobs, by version."""
+    """One version of a shard.
+
+    `codec` names the schema of its rows; `rollups` are whole states in blobs, by version.
+    """
 
     shard: str
     seqno: int
@@ -142,7 +158,10 @@ def changed(state: State, now_ms: int, **fields: object) -> State:
 
 
 def open_writer(state: State, name: str, *, now_ms: int) -> State:
-    """Register a writer; registering again is a heartbeat. In a finalized shard nobody is registered."""
+    """Register a writer; registering again is a heartbeat.
+
+    In a finalized shard nobody is registered.
+    """
     if state.tombstone:
         return state
     known = state.writers.get(name)
@@ -195,7 +214,7 @@ def append_batch(
 
 
 def append_shared(state: State, writers: Mapping[str, str], batch: Batch, expected: int, *, now_ms: int) -> State:
-    """The same for a batch of several writers, each with its token, that goes wherever the shard is.
+    """The same for a shared batch of writers, each with its token, at any upper.
 
     Raises UpperMismatch (somebody wrote first), Expired, UsageError (`written`) if one of the tokens was committed already.
     """
@@ -225,7 +244,9 @@ def heartbeat_writer(state: State, name: str, *, now_ms: int) -> State:
 
 
 def downgrade_since(state: State, name: str, since: Frontier, *, held_from: int | None, now_ms: int) -> State:
-    """Move a reader's hold on; never back. `held_from` is the oldest version it still fetches from, None for none.
+    """Move a reader's hold on; never back.
+
+    `held_from` is the oldest version it still fetches from, None for none.
 
     Raises Expired. A finalized shard is left as it is.
     """
@@ -242,7 +263,10 @@ def downgrade_since(state: State, name: str, since: Frontier, *, held_from: int 
 def compare_and_downgrade_since(
     state: State, name: str, expected: int, opaque: int, since: Frontier, *, now_ms: int
 ) -> State:
-    """Move a critical hold on if its mark is the expected one. Raises OpaqueMismatch, UsageError (`unknown-critical`)."""
+    """Move a critical hold on if its mark is the expected one.
+
+    Raises OpaqueMismatch, UsageError (`unknown-critical`).
+    """
     if state.tombstone:
         return state
     known = state.criticals.get(name)
@@ -255,7 +279,10 @@ def compare_and_downgrade_since(
 
 
 def _with_since(state: State) -> State:
-    """The shard's since follows the least of all holds; it stays where it is when there is none."""
+    """The shard's since follows the least of all holds.
+
+    It stays where it is when there is none.
+    """
     holds: list[Frontier] = [reader.since for reader in state.readers.values()]
     holds += [critical.since for critical in state.criticals.values()]
     if not holds:
@@ -275,7 +302,10 @@ def heartbeat_reader(state: State, name: str, *, now_ms: int) -> State:
 def expire(
     state: State, *, writers: frozenset[str], readers: frozenset[str], criticals: frozenset[str], now_ms: int
 ) -> State:
-    """Forget handles. The since does not move by that: it does with the next downgrade."""
+    """Forget handles.
+
+    The since does not move by that: it does with the next downgrade.
+    """
     if not (writers & state.writers.keys() or readers & state.readers.keys() or criticals & state.criticals.keys()):
         return state
     return changed(
@@ -314,7 +344,9 @@ def apply_merge(state: State, inputs: tuple[str, ...], output: Batch, *, now_ms:
 
 
 def join_empty(state: State, *, now_ms: int) -> State:
-    """Make one batch of neighbours without rows, and let a merged batch take in the empty one after it. Nothing is read.
+    """Join neighbouring empty batches, and a merged one with the empty one after it.
+
+    Nothing is read.
 
     A batch that was not merged may hold rows outside its bounds, so its bounds stay. What is joined gets an id of its own, which
     a merge of the former batches does not know.
@@ -333,7 +365,10 @@ def join_empty(state: State, *, now_ms: int) -> State:
 
 
 def take_claim(state: State, work: str, holder: str, *, claim_ms: int, now_ms: int) -> State:
-    """Say that `holder` does some work now. The same state comes back if somebody else has said so and has time left."""
+    """Say that `holder` does some work now.
+
+    The same state comes back if somebody else has said so and has time left.
+    """
     known = state.claims.get(work)
     if state.tombstone or (known is not None and known.holder != holder and known.until_ms > now_ms):
         return state
@@ -364,14 +399,20 @@ def remove_rollups(state: State, below: int, *, now_ms: int) -> State:
 
 
 def evolve(state: State, codec: str, *, now_ms: int) -> State:
-    """Put another codec in the place of the shard's; the caller knows that it can read what the former one wrote."""
+    """Put another codec in the place of the shard's.
+
+    The caller knows that it can read what the former one wrote.
+    """
     if state.tombstone or state.codec == codec:
         return state
     return changed(state, now_ms, codec=codec)
 
 
 def finalize(state: State, last: str, *, now_ms: int) -> State:
-    """Close the shard for writers and readers, whoever holds what. `last` names the empty batch that ends its time."""
+    """Close the shard for writers and readers, whoever holds what.
+
+    `last` names the empty batch that ends its time.
+    """
     if state.tombstone or is_closed(state):
         return state
     batches = state.batches
@@ -386,7 +427,10 @@ def is_closed(state: State) -> bool:
 
 
 def become_tombstone(state: State, *, now_ms: int) -> State:
-    """Clear a closed shard: handles and batches go in a version of their own, so that collection finds their blobs."""
+    """Clear a closed shard.
+
+    Handles and batches go in a version of their own, so that collection finds their blobs.
+    """
     if state.tombstone or not is_closed(state):
         return state
     return changed(state, now_ms, tombstone=True, writers={}, readers={}, criticals={}, claims={}, batches=())

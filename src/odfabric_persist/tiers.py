@@ -1,4 +1,4 @@
-"""Which batches of a shard are to be made into one: tiers by how often, and how much.
+"""Which batches to merge: tiers by how often and how much was merged.
 
 Owns the choice, as a pure function of the list of batches. Invariants: ranges do not overlap; when nothing is chosen any more,
 the list is short - a few batches for each tier, and tiers grow with the logarithm of what was written; a row is written again
@@ -18,7 +18,7 @@ TIER_GROWTH = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FanOut:
-    """How many runs that were never merged, and how many batches of a higher tier, become one."""
+    """How many unmerged runs, and batches of a higher tier, become one."""
 
     fresh: int = 16
     above: int = 4
@@ -35,7 +35,10 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Neighbours that are one batch, or will be (`chosen`). `weight` counts against the fan-out."""
+    """Neighbours that are one batch, or will be (`chosen`).
+
+    `weight` counts against the fan-out.
+    """
 
     start: int
     stop: int
@@ -62,13 +65,16 @@ def choose(batches: Sequence[Batch], fan_out: FanOut | None = None) -> list[Choi
 
 
 def _fresh_rows(batches: Sequence[Batch]) -> int:
-    """Rows of a batch as writers write them: the lower median of those that were never merged."""
+    """Rows of a batch as writers write them: lower median of the unmerged ones."""
     sizes = sorted(batch.rows for batch in batches if not batch.level and batch.rows)
     return sizes[(len(sizes) - 1) // 2] if sizes else 0
 
 
 def _level(batch: Batch, unit: int) -> int:
-    """The tier of a batch: how often it was merged, or more if it is larger than that explains."""
+    """The tier of a batch: its number of merges, or more if its size says so.
+
+    If it is larger than the merges explain.
+    """
     level, size = 0, batch.rows // (FanOut().fresh * unit) if unit else 0
     while size:
         level, size = level + 1, size // TIER_GROWTH
@@ -76,7 +82,7 @@ def _level(batch: Batch, unit: int) -> int:
 
 
 def _join_caught(stack: list[_Group]) -> None:
-    """Smaller groups between the last one and the one before that is no smaller become one."""
+    """Join smaller groups between the last one and the nearest not smaller one."""
     last = stack[-1]
     start = len(stack) - 1
     while start and stack[start - 1].level < last.level:
@@ -88,7 +94,7 @@ def _join_caught(stack: list[_Group]) -> None:
 
 
 def _carry(stack: list[_Group], fan_out: FanOut) -> bool:
-    """If the tier of the last group is full, make one of it and of what is smaller among it; whether that was so."""
+    """Merge the last group's tier and what is smaller if it is full; whether so."""
     level = stack[-1].level
     start, weight = len(stack), 0
     while start and stack[start - 1].level <= level:

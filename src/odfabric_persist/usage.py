@@ -1,4 +1,4 @@
-"""What lies in a location, and why: what is read, what is kept for readers of old versions, what nobody needs.
+"""What is in a location and why: live, kept for old readers, garbage.
 
 Owns the audit of blobs and the removal of leftovers. Invariant: a blob counts as leaked only if no live version of its shard names it
 and it is older than anybody may take from writing a blob to naming it; blobs are listed before states are read, so that what is named
@@ -41,7 +41,10 @@ class Standing(Enum):
 
 @dataclass(slots=True, kw_only=True)
 class ShardUsage:
-    """Blobs and bytes of one shard by standing. `problem` says why it could not be read."""
+    """Blobs and bytes of one shard by standing.
+
+    `problem` says why it could not be read.
+    """
 
     shard: str
     blobs: Counter[Standing] = field(default_factory=Counter)
@@ -70,7 +73,10 @@ def shard_names(consensus: Consensus) -> list[str]:
 
 
 def audit(blob: Blob, consensus: Consensus, *, now_ms: int, leaked_after_ms: int = LEAKED_AFTER_MS) -> Usage:
-    """Everything in the location. A shard that cannot be read is reported, and none of its blobs counts as leaked."""
+    """Everything in the location.
+
+    A shard that cannot be read is reported, and none of its blobs counts as leaked.
+    """
     entries: dict[str, list[BlobEntry]] = defaultdict(list)
     for entry in blob.list(""):
         name = parse_key(entry.key)

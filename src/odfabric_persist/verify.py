@@ -1,4 +1,6 @@
-"""Whether a shard is what it should be: everything that is named exists and is undamaged, every version follows from the one before.
+"""Verify a shard: everything named exists undamaged, versions follow on.
+
+Every version follows from the one before.
 
 Owns the checks; says what it found and changes nothing. It reads every part of the newest version. Rows that lie elsewhere are counted,
 not read. Source: ADR 0014.

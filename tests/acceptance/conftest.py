@@ -1,4 +1,7 @@
-"""What stories share: one node of real processes, one local workspace with its own engine, one web server."""
+"""Fixtures of stories: a node of real processes, a workspace, a web server.
+
+The workspace has its own engine.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,7 @@ class LocalWorkspace:
 
 @pytest.fixture(scope="session")
 def engine_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The archive of Spark's classes: what all tests share, or a folder in which engines of the session make it."""
+    """Archive of Spark's classes: shared by all tests, or made by the session."""
     return class_archive() or tmp_path_factory.mktemp("engine-cache")
 
 
@@ -65,7 +68,10 @@ def poll_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def node(
     tmp_path_factory: pytest.TempPathFactory, engine_cache: Path, poll_folder: Path, web: Web
 ) -> Iterator[NodeProcess]:
-    """`odf up`, used by all stories that do not kill it. At the end nothing of it may be left."""
+    """`odf up`, used by all stories that do not kill it.
+
+    At the end nothing of it may be left.
+    """
     workspace = tmp_path_factory.mktemp("node") / "workspace"
     options = ("--poll-folder", str(poll_folder), "--egress-allow", web.server.place)
     environment = {

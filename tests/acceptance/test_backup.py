@@ -1,4 +1,4 @@
-"""A node is lost with its machine, and comes back from a backup that was made while it worked."""
+"""A lost node comes back from a backup that was made while it worked."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_lost_node_comes_back_and_its_subscribers_miss_nothing(tmp_path: Path,
 
 
 def push_and_follow(node: NodeProcess, subscriber: Subscriber, *, minute: int) -> None:
-    """A row that the derivative dataset takes over, and wait until its subscriber has heard of that."""
+    """Push a row to the derivative, and wait until its subscriber hears of it."""
     node.push("readings", [reading(minute, value=20)])
     wait_until(
         lambda: (

@@ -1,5 +1,7 @@
-"""A city publishes by a schedule, two levels of derivative datasets follow by themselves, and a subscriber that was switched off
-receives exactly what it missed, in order."""
+"""A city publishes by a schedule; a subscriber that was off gets what it missed.
+
+Two levels of derivative datasets follow by themselves, and a subscriber that was switched off receives exactly what it
+missed, in order."""
 
 from __future__ import annotations
 
@@ -87,7 +89,10 @@ def test_a_schedule_feeds_two_levels_and_a_subscriber_that_was_off_misses_nothin
 
 
 def publish(page: Page, node: NodeProcess) -> None:
-    """Readings of the next hour, which complete the one before; wait until the schedule has brought that to the second level."""
+    """Readings of the next hour, which complete the one before.
+
+    Wait until the schedule has brought that to the second level.
+    """
     page.add_hour()
     complete = [{"n": 2, "total": 2}] * (page.hours - 1)
     wait_until(

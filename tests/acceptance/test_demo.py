@@ -60,7 +60,7 @@ def test_demo_shows_everything_and_leaves_nothing_running(tmp_path: Path) -> Non
 
 
 def assert_seen_in_the_console(workspace: Path) -> None:
-    """Whoever opens the kept workspace sees the demo's datasets, signed in by the link alone."""
+    """The kept workspace shows the demo's datasets, signed in by the link alone."""
     with (
         node_process(workspace) as node,
         httpx.Client(base_url=node.url, trust_env=False, follow_redirects=True, timeout=60) as browser,
@@ -79,7 +79,7 @@ def assert_seen_in_the_console(workspace: Path) -> None:
 
 
 def assert_snippets_run(overview: str, *, token: str) -> None:
-    """The page's code in Python runs as it is written, for whoever has put a token in its place."""
+    """The page's Python code runs as written, with a token filled in."""
     code = {name: html.unescape(text) for name, text in SNIPPET.findall(overview)}
     namespace: dict[str, Any] = {"token": token}
     exec(code["Python"], namespace)

@@ -1,4 +1,7 @@
-"""SIGKILL of every process of a node in the middle of work: it continues by itself, nothing is lost, doubled or left running."""
+"""SIGKILL of every process of a working node: it continues by itself.
+
+Nothing is lost, doubled or left running.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""One query that is too expensive costs nobody else an answer, though the engine has to be started again."""
+"""A query that is too expensive costs others no answer.
+
+Though the engine has to be started again.
+"""
 
 from __future__ import annotations
 

@@ -13,7 +13,10 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkout of which nobody has called anything yet; a space in its path, as people have them."""
+    """A checkout of which nobody has called anything yet.
+
+    A space in its path, as people have them.
+    """
     root = tmp_path_factory.mktemp("first use") / "odfabric"
     ignore = shutil.ignore_patterns("__pycache__", "tests", ".*", "*.egg-info")
     for part in ("src", "services", "locks"):

@@ -1,4 +1,7 @@
-"""A node from its first link to a logout, through the command line and a browser: real processes, forms as they stand on the pages."""
+"""A node from first link to logout, by command line and browser.
+
+Real processes, forms as they are on the pages.
+"""
 
 from __future__ import annotations
 
@@ -114,7 +117,7 @@ def first_admin_comes(node: NodeProcess, place: Path, admin: Person) -> None:
 
 
 def logs_in_by_browser(admin: Person) -> None:
-    """Whose browser is signed in already: one click in the page that the command has opened."""
+    """A browser that is signed in already: one click in the command's page."""
     opened = admin.credentials.with_suffix(".opened")
     program = admin.credentials.with_suffix(".browser")
     program.write_text(f'#!/bin/sh\nprintf %s "$1" > {opened}\n')
@@ -140,7 +143,10 @@ def invites(admin: Person, guest: Person) -> None:
 
 
 def says_no_then_yes(guest: Person) -> None:
-    """A denied login ends with exit code 1; another one is approved from a browser that has to sign in first."""
+    """A denied login ends with exit code 1.
+
+    Another one is approved from a browser that has to sign in first.
+    """
     with guest.logging_in() as (process, address, _):
         guest.browser.open(address)
         assert "gets no access" in guest.browser.send(decision="deny").text

@@ -1,4 +1,4 @@
-"""A user's story on a node of real processes: create, push, derive, subscribe, query, verify, share."""
+"""A user's story on real processes: create, push, derive, subscribe, query, share."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_a_push_may_be_answered_before_it_is_done(node: NodeProcess) -> None:
 
 @pytest.fixture(scope="module")
 def sales(node: NodeProcess) -> str:
-    """A root with three pushes, the hours derived from it and what is derived from those."""
+    """A root with three pushes, hours derived from it, and their derivatives."""
     node.create(root("sales"))
     node.create(hourly("sales.hourly", of="sales"))
     node.create(derivative("sales.big", of="sales.hourly", query="SELECT * FROM `sales.hourly` WHERE total > 2"))
@@ -209,7 +209,7 @@ def objects(workspace: Path, dataset: str) -> dict[str, bytes]:
 
 
 def shape(value: object) -> object:
-    """What kind of value it is: names of members, and the shape of the first of a list."""
+    """Shape of a value: member names, and the shape of a list's first item."""
     match value:
         case dict():
             return {name: shape(member) for name, member in value.items()}

@@ -1,4 +1,4 @@
-"""The package as people install it: a wheel in an environment of its own, used in a folder of its own."""
+"""The package as installed: a wheel in its own environment and folder."""
 
 from __future__ import annotations
 
@@ -49,7 +49,10 @@ class Installed:
 
 
 def _environment(changes: Mapping[str, str]) -> dict[str, str]:
-    """Without the path to this checkout, which would stand in for what the wheel does not have."""
+    """The environment without the checkout's path, which would hide missing files.
+
+    It would stand in for what the wheel does not have.
+    """
     archive = class_archive()
     cache = {"ODF_ENGINE_CACHE": str(archive)} if archive else {}
     return {
@@ -69,7 +72,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def install(wheel: Path, folder: Path, extras: str) -> Installed:
-    """In a new environment, with the dependencies that the wheel declares, in the versions of the locks."""
+    """Install into a new environment, with the wheel's dependencies as locked."""
     venv, constraints = folder / "venv", folder / "constraints.txt"
     locks = "\n".join(lock.read_text() for lock in sorted((ROOT / "locks").glob("*.lock")))
     constraints.write_text("\n".join(sorted(set(re.findall(r"^[^\s#-][^\\\n]*==[^\\\n]*", locks, re.MULTILINE)))))

@@ -1,4 +1,7 @@
-"""Five people on a node of real processes: an admin, a publisher's service, a consumer without an account, an outsider, an auditor."""
+"""Five people on a node of real processes.
+
+An admin, a publisher's service, a consumer without an account, an outsider, an auditor.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +63,7 @@ def enter(node: NodeProcess) -> Iterator[Enter]:
 
 
 def join(node: NodeProcess, enter: Enter, admin: httpx.Client, name: str, *, is_admin: bool = False) -> Person:
-    """The admin invites, the person opens the link and chooses a password, and signs in at the command line."""
+    """The admin invites; the person opens the link, sets a password, signs in by CLI."""
     made = admin.post("/admin/invitations", json={"name": name, "isAdmin": is_admin})
     assert made.status_code == 201, made.text
     code = parse_qs(urlsplit(made.json()["url"]).query)["code"][0]

@@ -1,4 +1,4 @@
-"""Every command on the pages for users runs as it stands there, in the order in which it stands there."""
+"""Every command on the pages for users runs as written, in its order."""
 
 import contextlib
 import json
@@ -47,7 +47,10 @@ def blocks_of(page: str) -> list[str]:
 
 @pytest.fixture
 def checkout(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder with nothing but `./odf` in it; engines of workspaces made there are ended afterwards."""
+    """A folder with nothing but `./odf` in it.
+
+    Engines of workspaces made there are ended afterwards.
+    """
     (tmp_path / "odf").symlink_to(ROOT / "odf")
     yield tmp_path
     for folder in tmp_path.iterdir():
@@ -57,7 +60,10 @@ def checkout(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 def run_page(page: str, folder: Path, engine_cache: Path) -> list[tuple[str, str]]:
-    """Each block of a page with its standard output; all blocks in one shell, which ends at the first failure."""
+    """Each block of a page with its standard output.
+
+    All blocks in one shell, which ends at the first failure.
+    """
     blocks = blocks_of(page)
     script = "set -eu\n" + "".join(f"echo '{MARK}{number}'\n{block}" for number, block in enumerate(blocks))
     environment = {name: value for name, value in os.environ.items() if not name.startswith("ODF_")}

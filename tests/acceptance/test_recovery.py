@@ -1,4 +1,7 @@
-"""The disk with the database is gone: the node comes back from its objects, and who repeats a push gets the old answer."""
+"""The database's disk is lost: the node is rebuilt from its objects.
+
+A repeated push gets the old answer.
+"""
 
 from __future__ import annotations
 

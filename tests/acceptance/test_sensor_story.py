@@ -1,4 +1,7 @@
-"""The guide to MQTT sources runs as written, against a real broker. `mosquitto_pub` is a stand-in that publishes with paho."""
+"""The guide to MQTT sources runs as written, against a real broker.
+
+`mosquitto_pub` is a stand-in that publishes with paho.
+"""
 
 from __future__ import annotations
 

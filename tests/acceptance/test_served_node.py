@@ -1,4 +1,7 @@
-"""The node on servers: two apis, two workers, one engine, PostgreSQL, Valkey, S3 - and every one of them killed under work."""
+"""The node on servers, each of them killed under work.
+
+Two apis, two workers, one engine, PostgreSQL, Valkey, S3.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,10 @@ class Story:
         self.killed: list[str] = []
 
     def tell(self, acts: dict[int, Callable[[], None]]) -> int:
-        """Run the demo; `acts` happen once the step of that number is under way. Its exit code."""
+        """Run the demo; `acts` happen once the step of that number is under way.
+
+        Its exit code.
+        """
         options = ["--node", self.node.url, "--token", self.node.token, "demo", "--polled", str(self.node.polled)]
         environment = clean_environment(ODF_EGRESS_ALLOW='["127.0.0.0/8"]')
         with subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Files, exports and web sources of kinds that people met: a node reads each exactly, or says what to write instead."""
+"""Unusual files, exports and web sources: read exactly, or refused with advice."""
 
 from __future__ import annotations
 
@@ -93,7 +93,10 @@ def pushed(node: NodeProcess, name: str, push: dict[str, Any]) -> Answered:
 
 
 def polled(node: NodeProcess, name: str, poll: dict[str, Any], source: Source) -> Answered:
-    """What becomes of a pull, once its job has ended. A job that only tries again is cancelled after the second request."""
+    """What becomes of a pull, once its job has ended.
+
+    A job that only tries again is cancelled after the second request.
+    """
     source.write(poll.get("files", {}))
     source.answers = poll.get("answers", [])
     source.asked = 0

@@ -1,4 +1,4 @@
-"""Whatever is wrong with what a user sends: the error says what and where, and nothing is half-written."""
+"""Any wrong input: the error says what and where; nothing is half-written."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def problem_of(answer: httpx.Response, status: int, code: str) -> dict[str, Any]
 
 @dataclass(frozen=True)
 class Wrong:
-    """What is sent, and what the refusal must say: code, members of the place, words of the message."""
+    """What is sent, and the refusal's code, members of the place, and words."""
 
     name: str
     sent: str

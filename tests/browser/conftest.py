@@ -1,4 +1,4 @@
-"""A browser for each file of tests, and pages that must have no fault at the end of a test."""
+"""A browser for each test file, and pages that must end without a fault."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ def chromium_files() -> Chromium:
 
 @pytest.fixture(scope="module")
 def browser(chromium_files: Chromium) -> Iterator[Browser]:
-    """Ends with its file: while Playwright runs, its thread has a running event loop, and `asyncio.run` of other tests would fail."""
+    """The browser, which ends with its test file.
+
+    While Playwright runs, its thread has a running event loop, and `asyncio.run` of other tests would fail.
+    """
     with running(chromium_files) as found:
         yield found
 

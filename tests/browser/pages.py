@@ -1,4 +1,4 @@
-"""Pages in a real browser that remember what went wrong on them, and the accessibility rules they must keep."""
+"""Pages in a real browser with a record of faults, and accessibility rules."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def running(chromium: Chromium) -> Iterator[Browser]:
 
 
 class Pages:
-    """Opens pages, each of another person (no shared cookies or storage), and collects their faults.
+    """Opens pages with separate cookies and storage, and collects their faults.
 
     A fault is an error on the console, an exception that nobody caught, or a violation of the content security policy. An answer with a
     status of 400 and more is an error on the console too: a test that wants one says so by `expect`.
@@ -54,7 +54,10 @@ class Pages:
         self._expected: list[str] = []
 
     def __call__(self, **options: Any) -> Page:
-        """A new page in a new context with Playwright's `options` (`color_scheme`, `viewport`, `base_url`, `java_script_enabled`)."""
+        """A new page in a new context with Playwright's `options`.
+
+        `color_scheme`, `viewport`, `base_url`, `java_script_enabled`.
+        """
         context = self._browser.new_context(**options)
         context.set_default_timeout(WAIT_MS_MAX)
         context.add_init_script(_REPORT_VIOLATIONS)
@@ -68,7 +71,10 @@ class Pages:
         self._expected.append(pattern)
 
     def axe(self, page: Page) -> list[str]:
-        """What on the page breaks WCAG 2.2 AA, as rule, meaning and places. The policy of the page does not hold for it."""
+        """What on the page breaks WCAG 2.2 AA, as rule, meaning and places.
+
+        The policy of the page does not hold for it.
+        """
         page.evaluate(self._axe_source)
         found: list[str] = page.evaluate(_RUN_AXE, list(WCAG_TAGS))
         return found

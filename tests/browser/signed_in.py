@@ -33,7 +33,7 @@ class World:
 
 
 def keep(page: Page, name: str) -> None:
-    """A screenshot in the folder that ODF_TEST_SCREENSHOTS names, for people to look at."""
+    """Save a screenshot in the folder of ODF_TEST_SCREENSHOTS, for people."""
     folder = os.environ.get("ODF_TEST_SCREENSHOTS")
     if folder:
         page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)

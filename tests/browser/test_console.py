@@ -1,4 +1,6 @@
-"""The console in a real browser: every screen in both themes and on a phone, by keyboard, without scripts, and with hostile texts.
+"""The console in a real browser: every screen in both themes and on a phone.
+
+By keyboard, without scripts, and with hostile texts.
 
 Screenshots are kept in the folder that ODF_TEST_SCREENSHOTS names.
 """

@@ -1,4 +1,7 @@
-"""The editor in a real browser, under the policy of its pages: a form field with completion, reachable by keyboard."""
+"""The editor in a real browser, under its pages' policy.
+
+A form field with completion, reachable by keyboard.
+"""
 
 from __future__ import annotations
 

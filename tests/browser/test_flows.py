@@ -1,4 +1,4 @@
-"""Flows in a real browser: accessibility in both themes, a phone, and a city that has its source polled."""
+"""Flows in a real browser: both themes, accessibility, a phone, a polled source."""
 
 from __future__ import annotations
 

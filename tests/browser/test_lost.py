@@ -1,4 +1,4 @@
-"""What people see when something ends while a page is open: the session, a right, the node."""
+"""What people see when the session, a right or the node ends under a page."""
 
 from __future__ import annotations
 

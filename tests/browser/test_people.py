@@ -1,4 +1,7 @@
-"""The screens of accounts and admins in a real browser: accessibility in both themes, a phone, and the ways through their forms."""
+"""Screens of accounts and admins in a real browser: accessibility, forms.
+
+Both themes, a phone, and the ways through their forms.
+"""
 
 from __future__ import annotations
 

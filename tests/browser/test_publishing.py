@@ -1,4 +1,7 @@
-"""A publisher with a file and no terminal, in a real browser: from the first lines of the file to its rows, and to a webhook."""
+"""A publisher with a file in a real browser, without a terminal.
+
+From the first lines of the file to its rows, and to a webhook.
+"""
 
 from __future__ import annotations
 

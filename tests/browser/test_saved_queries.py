@@ -1,4 +1,4 @@
-"""Saved queries and verification in a browser: the editor keeps its text, pages keep the rules of accessibility."""
+"""Saved queries and verification in a browser: kept text, accessibility."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Webhooks in a real browser: why one has stopped and what was missed, and those of a whole account and of the node."""
+"""Webhooks in a real browser: stopped ones, missed events, all scopes.
+
+Why one has stopped and what was missed, and those of a whole account and of the node.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A small site under the console's policy, to try its scripts on: pages as given, and routes that remember what they were sent."""
+"""A small site under the console's policy, to try its scripts on.
+
+Pages as given, and routes that remember what they were sent.
+"""
 
 from __future__ import annotations
 

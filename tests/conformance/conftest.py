@@ -1,4 +1,7 @@
-"""Suites are shipped with the package; their assertions explain themselves like those of test files."""
+"""Suites are shipped with the package.
+
+Their assertions explain themselves like those of test files.
+"""
 
 from pathlib import Path
 

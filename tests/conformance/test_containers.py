@@ -1,4 +1,7 @@
-"""Containers: functions, and the command line of an engine over a stand-in (`tests.support.stand_in_engine`), keep one contract."""
+"""Containers: functions and an engine's command line keep one contract.
+
+Over a stand-in (`tests.support.stand_in_engine`).
+"""
 
 from __future__ import annotations
 

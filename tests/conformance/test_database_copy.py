@@ -1,4 +1,4 @@
-"""Rows of SQLite and PostgreSQL: all of them come out at one moment, and go into either of the two."""
+"""Copies of SQLite and PostgreSQL: all rows of one moment, into either."""
 
 from __future__ import annotations
 
@@ -40,7 +40,10 @@ def _place(request: pytest.FixtureRequest, path: Path, kind: str) -> str | Path:
 
 
 def fill(place: str | Path) -> None:
-    """Rows with every kind of value: bytes, truth, texts beyond ASCII, nothing, large numbers; and a number that is not used any more."""
+    """Rows with every kind of value, and a number that is no longer used.
+
+    Bytes, truth, texts beyond ASCII, nothing, large numbers.
+    """
     upgrade(place)
     with closing(Database(place)) as database, database.write() as connection:
         connection.execute(
@@ -92,7 +95,7 @@ def test_all_rows_arrive_as_they_were(places: tuple[str | Path, str | Path]) -> 
 
 
 def test_numbers_that_were_given_are_not_given_again(places: tuple[str | Path, str | Path]) -> None:
-    """A subscription begins after a number of the outbox: a lower one later would be passed over."""
+    """A subscription begins after an outbox number: a lower one would be missed."""
     fill(places[0])
     copied(*places)
     with closing(Database(places[1])) as database, database.write() as connection:

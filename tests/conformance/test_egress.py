@@ -1,4 +1,4 @@
-"""Sources, receivers and peers: memory and real servers on loopback keep one contract."""
+"""Sources, receivers, peers: memory and loopback servers keep one contract."""
 
 from __future__ import annotations
 

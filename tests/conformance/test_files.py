@@ -1,4 +1,4 @@
-"""Exchange folders, polled files and their preparation: memory and folders keep one contract."""
+"""Exchange folders, polled files, preparation: memory and folders, one contract."""
 
 from __future__ import annotations
 

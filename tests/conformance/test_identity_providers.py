@@ -1,4 +1,4 @@
-"""Identity providers: memory and a real provider of OpenID Connect keep one contract."""
+"""Identity providers: memory and a real OpenID Connect one keep one contract."""
 
 from __future__ import annotations
 

@@ -66,7 +66,10 @@ class TestBucketRemoteDatasets(RemoteDatasetsContract):
 
 
 class DestinationsContract:
-    """Every `Destinations` over a store. The subclass gives them and the URL of a dataset that is not there."""
+    """Every `Destinations` over a store.
+
+    The subclass gives them and the URL of a dataset that is not there.
+    """
 
     @pytest.fixture
     def destinations(self) -> Destinations:

@@ -1,4 +1,4 @@
-"""Nodes that share objects and have databases of their own: no history is split, and each hears what the others commit."""
+"""Nodes that share objects but no database: no split history, heard commits."""
 
 from __future__ import annotations
 
@@ -245,7 +245,10 @@ class Dying(Exception):
 
 
 class Mortal:
-    """Objects, with a death before or after the n-th replacement of a ref that ends with `key`."""
+    """Objects with a death before or after the n-th replacement of a ref.
+
+    The ref ends with `key`.
+    """
 
     def __init__(self, objects: ObjectStore, key: str, *, after: bool, at: int = 1) -> None:
         self._objects, self._key, self._after, self._left = objects, key, after, at

@@ -1,4 +1,4 @@
-"""Chains, catalog, outbox, subscriptions, deliveries: memory and SQL keep one contract."""
+"""Chains, catalog, outbox, deliveries and more: memory and SQL, one contract."""
 
 from __future__ import annotations
 
@@ -127,7 +127,10 @@ class OnSqliteBetweenProcesses(OnSqlite):
 
 
 class InFolder(OnSqliteBetweenProcesses):
-    """Heads of record in a folder of objects, rows in SQLite. Processes have databases of their own, as nodes have."""
+    """Heads of record in a folder of objects, rows in SQLite.
+
+    Processes have databases of their own, as nodes have.
+    """
 
     @pytest.fixture
     def storage(self, database_url: str, tmp_path: Path) -> Iterator[StoragePorts]:
@@ -313,7 +316,7 @@ class TestPostgresChainsBetweenProcesses(OnPostgres, ChainProcessContract): ...
 
 
 class Sealed:
-    """The same with secrets sealed on their way: whoever uses the ports sees no difference."""
+    """The same with secrets sealed on their way, unseen by users of the ports."""
 
     @pytest.fixture
     def storage(self, inner: StoragePorts, tmp_path: Path) -> StoragePorts:

@@ -1,4 +1,6 @@
-"""The drills: a process dies at a point, the next one goes on, and nothing is lost or doubled. On any kind of place.
+"""Drills: a process dies at a point, the next goes on; nothing lost or doubled.
+
+On any kind of place.
 
 Each drill makes a place, kills exactly one process in it and checks what the next one has made of it.
 """
@@ -40,7 +42,7 @@ LATER_H, LATEST_H = 48, 72
 
 @dataclass
 class Prepared:
-    """Places in which something has happened, made once and copied by each drill that needs one."""
+    """Prepared places with a history, made once and copied by each drill."""
 
     root: Path
     _places: dict[tuple[str, str], Place] = field(default_factory=dict)
@@ -96,7 +98,7 @@ def pushes(places: Places, folder: Path, armed: str, prepared: Prepared) -> None
 
 
 def check_pushes(place: Place, receiver: Receiver) -> None:
-    """Every dataset verifies, every acknowledged row is there once, every event was delivered once in order."""
+    """Every dataset verifies; acknowledged rows and ordered events are there once."""
     with opened(place, hours_ahead=LATEST_H, receiver=receiver.address) as node:
         for name in ("readings", "copied"):
             assert check_dataset(node, name) == len(scenario.DAYS)
@@ -116,7 +118,10 @@ def check_pushes(place: Place, receiver: Receiver) -> None:
 
 
 def check_dataset(node: Node, name: str) -> int:
-    """Every row is there once and the dataset verifies; how many blocks have brought them."""
+    """Every row is there once and the dataset verifies.
+
+    How many blocks have brought them.
+    """
     entry = node.datasets.resolve(parse_dataset_alias(name))
     answer = node.rows.tail(entry, ReadTail(skip=0, limit=100, data_format="JsonAoS", schema_format=None))
     rows = answer["data"]
@@ -191,7 +196,10 @@ def collects(places: Places, folder: Path, armed: str, prepared: Prepared) -> No
 
 
 def objects_of(place: Place, name: str) -> tuple[list[str], list[str]]:
-    """Keys of a dataset's objects, and of those of all others; without names, and without what says that one was removed."""
+    """Keys of a dataset's objects, and of those of all others.
+
+    Without names, and without what says that one was removed.
+    """
     with opened(place) as node:
         prefix = node.datasets.resolve(parse_dataset_alias(name)).id.multibase
         objects = node.ports.objects
@@ -272,7 +280,7 @@ def people(places: Places, folder: Path, armed: str, prepared: Prepared) -> None
 
 
 def rotates(places: Places, folder: Path, armed: str, prepared: Prepared) -> None:
-    """A new key of the node: every secret opens at every moment, and in the end the old key is gone."""
+    """A new node key: every secret always opens, and the old key goes in the end."""
     place = places.copy(prepared.place(places, "subscribed", scenario.grow_subscribed), folder)
     before = check_secrets(place)
     assert run(place, scenario.rotate, crash_at=armed) == KILLED, f"{armed} was never reached"
@@ -282,7 +290,10 @@ def rotates(places: Places, folder: Path, armed: str, prepared: Prepared) -> Non
 
 
 def check_secrets(place: Place) -> set[bytes]:
-    """All secrets open with the key file as it lies there; the marks of the keys that sealed them."""
+    """All secrets open with the key file as it lies there.
+
+    The marks of the keys that sealed them.
+    """
     settings, marks, secrets = scenario.settings_of(place, NOBODY), set(), []
     with closing(Database(database_place(settings))) as database:
         for store in sealed_stores(database):
@@ -325,7 +336,10 @@ PULLED_BY = (
 
 
 def drills_of(*, shared: bool) -> list[Drill]:
-    """All of them, each point twice; `shared`: where heads of record lie in the objects."""
+    """All of them, each point twice.
+
+    `shared`: where heads of record lie in the objects.
+    """
     points = [point for point in CRASH_POINTS if not point.startswith(WHERE_OWN if shared else WHERE_SHARED)]
     twice = [f"{point}@{hit}" for point in points for hit in (1, 2)]
     adoptions = [f"chain.adopt:{when}@{hit}" for when in ("before", "after") for hit in (2, 4)]
@@ -368,5 +382,8 @@ def drills_of(*, shared: bool) -> list[Drill]:
 
 
 def is_other_hit(drill: Drill, number: int) -> bool:
-    """Whether a drill is for another round: of the two hits of a point one comes in even rounds, the other in odd ones."""
+    """Whether a drill is for another round: a point's two hits alternate by round.
+
+    One comes in even rounds, the other in odd ones.
+    """
     return drill.about in ("pushes", "pulls") and drill.armed.endswith("@2" if number % 2 == 0 else "@1")

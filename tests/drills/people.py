@@ -1,4 +1,4 @@
-"""A day of accounts, roles and credentials, which a killed process can begin again.
+"""A day of accounts, roles and credentials that a killed process can repeat.
 
 Each change looks into the audit log whether it happened before: it is one transaction with its entry, so the log knows.
 """

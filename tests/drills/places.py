@@ -1,4 +1,4 @@
-"""Where the node of a drill keeps what it must not lose: the same drills run on each kind of place.
+"""Where a drill's node keeps its data: the same drills run on each kind.
 
 A place can be sent to another process. What makes places is a kind: it knows how to make one, to copy one in which something has
 happened, and to lose its database; on servers also to clear away what is no longer needed.
@@ -62,7 +62,7 @@ class InFolder:
 
 @dataclass(frozen=True)
 class InBucket(InFolder):
-    """SQLite in the workspace, objects in a bucket, each place below a prefix of its own."""
+    """SQLite in the workspace, objects in a bucket, each place below its prefix."""
 
     s3: S3Server | None = None
     bucket: str = ""
@@ -84,7 +84,10 @@ class InBucket(InFolder):
         return copied
 
     def clear(self, folder: Path) -> None:
-        """Take from the servers what places in `folder` have there; no process uses them any more."""
+        """Take from the servers what places in `folder` have there.
+
+        No process uses them any more.
+        """
         assert self.s3 is not None
         cleared = self._made_in(folder)
         self.made[:] = [place for place in self.made if place not in cleared]

@@ -1,4 +1,4 @@
-"""What the processes of drills need, imported and warmed once in the process that makes all others by forking.
+"""Drill imports, warmed once in the process that forks all others.
 
 Without it each of them spends more on imports and on the model of S3 than on what it does. Nothing here opens a connection or starts
 a thread, which a fork would not survive.

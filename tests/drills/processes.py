@@ -1,4 +1,4 @@
-"""Processes that live a scenario, or die in it, and the receiver of their webhooks."""
+"""Processes that live a scenario, or die in it, and their webhook receiver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A day in the life of a node, step by step, written so that a process which is killed anywhere can begin again.
+"""A node's day, step by step; a process killed anywhere can begin it again.
 
 Run in a process of its own on real adapters (those of its place, HTTP webhooks) and the small engine. Each step looks whether it was done
 before; what it cannot know, it repeats with the same key, as a client would.
@@ -73,7 +73,10 @@ ROUND_MS = 6 * 3600 * 1000
 
 
 def settings_of(place: Place, receiver: str, *, crash_at: str | None = None) -> Settings:
-    """A node whose retries come at once; the only exception in its guard is the receiver. Sources lie beside the workspace."""
+    """A node whose retries come at once.
+
+    The only exception in its guard is the receiver. Sources lie beside the workspace.
+    """
     return read_settings(
         **place.settings,
         workspace=place.workspace,
@@ -93,7 +96,7 @@ Steps = Callable[[Node, SettableClock, str], None]
 
 
 def live(place: Place, receiver: str, crash_at: str | None, hours_ahead: int, steps: Steps) -> None:
-    """A whole scenario in this process, which may be killed by the point that is armed.
+    """A whole scenario in this process, which the armed point may kill.
 
     `steps` get node, clock and the receiver's address. `hours_ahead` moves the clock, so that what a dead process held is free and what waits for another attempt is due.
     """
@@ -106,7 +109,7 @@ def live(place: Place, receiver: str, crash_at: str | None, hours_ahead: int, st
 
 
 def pushes_and_subscribers(node: Node, clock: SettableClock, receiver: str) -> None:
-    """Pushes, transforms, webhooks, a failed push, a query, a dataset that is made and deleted."""
+    """Pushes, transforms, webhooks, a failed push, a query, a deleted dataset."""
     for name in ("readings", "copied"):
         _create(node, name)
     _relay(node)
@@ -126,7 +129,7 @@ def pushes_and_subscribers(node: Node, clock: SettableClock, receiver: str) -> N
 
 
 def polls_and_copies(node: Node, clock: SettableClock, receiver: str) -> None:
-    """Files that are polled in two goes, what is derived from them, and a copy of a dataset from elsewhere."""
+    """Files polled twice, their derivatives, and a copy of a remote dataset."""
     for name in ("polled", "derived"):
         _create(node, name)
     folder = node.settings.poll_folder
@@ -153,7 +156,7 @@ def grow_origin(node: Node) -> Path:
 
 
 def grow_and_lose_sight(node: Node) -> None:
-    """Datasets with pushes, and one of which the last two commits were never published."""
+    """Datasets with pushes; one has two commits that were never published."""
     for name in ("readings", "doomed", "copied"):
         _create(node, name)
     for name in ("readings", "doomed"):
@@ -191,7 +194,10 @@ def collect(node: Node, clock: SettableClock, receiver: str) -> None:
 
 
 def follow(node: Node, clock: SettableClock, receiver: str) -> None:
-    """Pushes to datasets that merge by key, each followed by the index; one dataset is deleted."""
+    """Pushes to datasets that merge by key, each followed by the index.
+
+    One dataset is deleted.
+    """
     for name in ("ledger", "passing"):
         _create(node, name)
         entry = node.datasets.resolve(parse_dataset_alias(name))
@@ -208,7 +214,7 @@ CONSUMED = "consumed.json"
 
 
 def consume(node: Node, clock: SettableClock, receiver: str) -> None:
-    """A consumer that keeps what it read together with the position, and then goes away for good."""
+    """A consumer that keeps data together with the position, then leaves for good."""
     entry, verbs = node.datasets.resolve(parse_dataset_alias("readings")), node.cursors
     kept = node.settings.workspace / CONSUMED
     if kept.exists() and json.loads(kept.read_text())["done"]:
@@ -235,7 +241,10 @@ def consume(node: Node, clock: SettableClock, receiver: str) -> None:
 
 
 def run_by_itself(node: Node, clock: SettableClock, receiver: str) -> None:
-    """Pushes that a derivative dataset follows, a run with nothing to do, a verification by a schedule, whose flow is removed in the end."""
+    """Pushes that a derivative follows, an idle run, a scheduled verification.
+
+    The flow of the verification is removed in the end.
+    """
     for name in ("readings", "copied"):
         _create(node, name)
     readings, copied = (node.datasets.resolve(parse_dataset_alias(name)) for name in ("readings", "copied"))
@@ -268,7 +277,10 @@ def _work_by_itself(node: Node) -> None:
 
 
 def tidy_up(node: Node, clock: SettableClock, receiver: str) -> None:
-    """A dataset gets another name, a secret and a variable that goes again; questions are kept, changed and thrown away."""
+    """A dataset gets another name, a secret and a variable that goes again.
+
+    Questions are kept, changed and thrown away.
+    """
     if node.repository.find(parse_dataset_alias("measured")) is None:
         _create(node, "readings")
         rename(node, node.datasets.resolve(parse_dataset_alias("readings")), "measured")
@@ -289,7 +301,10 @@ SHELF = "shelf"
 
 
 def share(node: Node, clock: SettableClock, receiver: str) -> None:
-    """A dataset is pushed to a folder, again after its history was replaced; a repository and an alias come and go."""
+    """A dataset is pushed to a folder, again after its history was replaced.
+
+    A repository and an alias come and go.
+    """
     _create(node, "readings")
     entry, by = node.datasets.resolve(parse_dataset_alias("readings")), node.operator
     repositories = node.sharing.repositories
@@ -358,7 +373,10 @@ SHARED_KEY = "said-by-both"
 
 
 def push_beside_others(node: Node, clock: SettableClock, receiver: str) -> None:
-    """One of several nodes that push to one dataset, and tell their own subscriber; each says one thing with the same key."""
+    """One of several nodes that push to one dataset, and tell their own subscriber.
+
+    Each says one thing with the same key.
+    """
     try:
         _create(node, "readings")
     except (AlreadyExists, External):
@@ -391,7 +409,10 @@ def _day(day: int) -> str:
 
 
 def _push_together(node: Node) -> None:
-    """Pushes that wait behind each other; whoever takes the first one commits them all."""
+    """Pushes that wait behind each other.
+
+    Whoever takes the first one commits them all.
+    """
     _create(node, "grouped")
     entry = node.datasets.resolve(parse_dataset_alias("grouped"))
     accepted = [
@@ -426,7 +447,7 @@ def _work(node: Node, job: Job) -> Job:
 
 
 def _interrupted_work(node: Node, entry: CatalogEntry) -> None:
-    """A job that is cancelled, and one that goes back to the queue: its lease is given up as a failed attempt."""
+    """A cancelled job, and one that goes back to the queue as a failed attempt."""
     node.jobs.cancel(node.requests.verify(entry, VerifyOptions()).id)
     job = node.requests.verify(entry, VerifyOptions(replay=False))
     run = node.jobs.lease("fails")

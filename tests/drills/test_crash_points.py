@@ -1,4 +1,4 @@
-"""SIGKILL at every listed crash point: the next process continues, nothing is lost or doubled.
+"""SIGKILL at every crash point: the next process continues without loss or repeat.
 
 A process dies when it comes to a point for the first time, or for the second: on one day the one, on the next the other, and both if
 `ODF_TEST_TURNS` is `night`.
@@ -53,7 +53,7 @@ def in_turn(drills: list[Drill], day: int) -> list[Drill]:
 
 
 def todays(drills: list[Drill], day: int) -> list[Drill]:
-    """The same with one of the two hits of a point, the other when its turn comes again."""
+    """The same with one of the two hits of a point, by turns."""
     return [drill for drill in in_turn(drills, day) if not is_other_hit(drill, day // TURNS)]
 
 

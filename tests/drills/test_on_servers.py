@@ -1,4 +1,6 @@
-"""The drills on servers: PostgreSQL and S3, and S3 alone with heads of record in `refs/head`. Recovery, collection and cursors there.
+"""Drills on servers: PostgreSQL and S3, and S3 alone with heads in `refs/head`.
+
+Recovery, collection and cursors run there.
 
 Every point is drilled `ODF_SERVER_DRILL_ROUNDS` times if that is set; `ODF_SERVER_DRILL_PART=3/10` takes the third of ten parts of these
 drills. `-n 2` shares them among processes with servers of their own. Otherwise a run has those whose turn it is, `TURN` of each kind of
@@ -57,7 +59,10 @@ def one_bucket(s3: S3Server) -> InBucket:
 
 
 def live_through(drill: Drill, places: InBucket, folder: Path, prepared: Prepared) -> None:
-    """The drill. Only what a failed one leaves is kept: thousands of them would fill the disk."""
+    """The drill.
+
+    Only what a failed one leaves is kept: thousands of them would fill the disk.
+    """
     drill.act(places, folder, drill.armed, prepared)
     places.clear(folder)
     shutil.rmtree(folder)

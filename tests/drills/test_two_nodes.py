@@ -1,4 +1,4 @@
-"""Two nodes, each with a database of its own, push to one dataset in one bucket at once; one of them dies on the way."""
+"""Two nodes with own databases push to one dataset in one bucket; one node dies."""
 
 from __future__ import annotations
 

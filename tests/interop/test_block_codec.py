@@ -1,4 +1,4 @@
-"""Blocks: laws of the codec over all events, agreement with another FlatBuffers runtime, refusal of everything else."""
+"""Block codec: laws over all events, another FlatBuffers runtime, refusals."""
 
 from __future__ import annotations
 
@@ -309,7 +309,7 @@ def nested(depth: int) -> MetadataBlock:
 
 class TestBounds:
     def test_nesting_ends_at_the_limit_on_both_sides(self) -> None:
-        """The block, the event, the schema, the field and the innermost type take five levels."""
+        """Block, event, schema, field and innermost type take five levels."""
         deepest = nested((BLOCK_DEPTH_MAX - 5) // 2)
         assert decode_block(encode_block(deepest)) == deepest
         with pytest.raises(InvalidBlock, match="nested too deeply"):
@@ -353,7 +353,7 @@ class TestBounds:
             encode_block_of_version(block, manifest_version=3, block_bytes_max=len(data) - 1)
 
     def test_shared_parts_are_refused_at_once(self) -> None:
-        """A struct of two fields that are one and the same, 30 times: two to the power of 30 visits if none were counted."""
+        """A struct of two identical fields, 30 times: 2^30 visits unless counted."""
         builder = flatbuffers.Builder()
         name = builder.CreateString("")
         builder.StartObject(0)

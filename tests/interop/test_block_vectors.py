@@ -1,4 +1,4 @@
-"""Blocks of the vectors: manifest form, bytes and hash agree both ways, at the manifest version of each."""
+"""Block vectors at their manifest version: form, bytes and hash agree both ways."""
 
 from __future__ import annotations
 

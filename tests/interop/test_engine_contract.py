@@ -1,4 +1,4 @@
-"""Messages of `engine.Engine` on the wire: made by hand from the tables, by another runtime, and by nobody sensible."""
+"""Wire messages of `engine.Engine`: by hand from tables, by a runtime, malformed."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def in_envelope(buffer: bytes) -> bytes:
 
 
 class ByHand:
-    """The request above, slot by slot as the tables of the contract have it, with another project's builder."""
+    """The request above, slot by slot by the contract's tables, by a foreign builder."""
 
     def __init__(self) -> None:
         self.builder = flatbuffers.Builder()
@@ -275,7 +275,10 @@ def test_any_bytes_give_a_message_or_a_refusal(root: type, data: st.DataObject) 
 
 
 def error_message(*, vtable: tuple[int, ...]) -> bytes:
-    """An InternalError whose vtable is written by hand; its object has 12 bytes: two strings behind the offset of the vtable."""
+    """An InternalError whose vtable is written by hand.
+
+    Its object has 12 bytes: two strings behind the offset of the vtable.
+    """
     builder = flatbuffers.Builder()
     texts = [builder.CreateString("m"), builder.CreateString("b")]
     builder.StartObject(2)

@@ -1,4 +1,4 @@
-"""The engine contract on the wire: every value survives the way there and back, every failure keeps what it says."""
+"""The engine contract on the wire: all values and failures survive a round trip."""
 
 from __future__ import annotations
 

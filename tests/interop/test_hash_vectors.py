@@ -1,4 +1,4 @@
-"""Physical and logical hashes: vectors, relations between them, and laws against an element-wise oracle."""
+"""Physical and logical hashes: vectors, relations, and an element-wise oracle."""
 
 from __future__ import annotations
 
@@ -253,7 +253,10 @@ class TestStructs:
 class TestReadersTraps:
     @staticmethod
     def _written(table: pa.Table, hint: pa.Schema) -> io.BytesIO:
-        """A file whose columns are plain but whose ARROW:schema says more, as DataFusion writes what Parquet lacks."""
+        """A file with plain columns but an ARROW:schema for types that Parquet lacks.
+
+        DataFusion writes such files.
+        """
         message = hint.serialize().to_pybytes()
         return TestReadersTraps._with_metadata(table, base64.b64encode(message))
 
@@ -389,7 +392,7 @@ def _other_flavour(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _as_parquet_holds_it(table: pa.Table) -> pa.Table:
-    """Without columns that Parquet, or pyarrow's writer, changes or refuses: they cannot come out as they went in."""
+    """Without columns that Parquet or pyarrow's writer changes or refuses."""
     kept = [
         index
         for index, field in enumerate(table.schema)

@@ -1,4 +1,4 @@
-"""The committed JSON Schema is the one by which manifests are validated, and ordinary validators judge as ours does."""
+"""The committed JSON Schema validates manifests, as ordinary validators do."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 def spoil(value: Any, path: tuple[Any, ...], how: str) -> Any:
-    """The value with one thing changed at the path, which may or may not make it invalid."""
+    """The value with one change at the path, which may make it invalid."""
     if not path:
         return {"null": None, "text": "x", "number": -1, "list": []}.get(how, {"kind": "Unknown"})
     spoiled = copy.deepcopy(value)

@@ -1,4 +1,4 @@
-"""HTTP message signatures: the vectors of the standards, and a check that reads the fields by itself."""
+"""HTTP message signatures: standard vectors, and an independent field reader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`proto/odf.fbs` and `proto/odf-engine.fbs`, the documented schemas, say what the tables of the codec say."""
+"""`proto/odf.fbs` and `proto/odf-engine.fbs` agree with the codec's tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Standard Webhooks 1.0, against the vector that its libraries share, and the law that only the sender can sign."""
+"""Standard Webhooks 1.0: its libraries' vector; only the sender can sign."""
 
 from __future__ import annotations
 

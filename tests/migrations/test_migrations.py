@@ -1,4 +1,4 @@
-"""Migrations: the schema in the code is the schema that comes out, up and down, whoever starts when."""
+"""Migrations give the schema in the code, up and down, at concurrent starts."""
 
 from __future__ import annotations
 
@@ -36,14 +36,17 @@ def url(file: Path) -> str:
 
 
 def definitions(file: Path) -> dict[str, list[str]]:
-    """Every table and index as it was created, column by column, Alembic's own table left out."""
+    """Every table and index as created, column by column, without Alembic's table."""
     with closing(sqlite3.connect(file)) as connection:
         rows = connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
     return {name: sorted(parts(sql)) for name, sql in rows if name not in {REVISION_TABLE, "sqlite_sequence"}}
 
 
 def parts(sql: str) -> list[str]:
-    """Columns and constraints of a statement, and what is around them. A column that was added later stands on no line of its own."""
+    """Columns and constraints of a statement, and what is around them.
+
+    A column that was added later stands on no line of its own.
+    """
     head, _, rest = " ".join(sql.split()).partition("(")
     inside, _, tail = rest.rpartition(")")
     found, depth = [""], 0
@@ -57,7 +60,7 @@ def parts(sql: str) -> list[str]:
 
 
 def is_of_schema(_: object, name: str | None, kind: str, *others: object) -> bool:
-    """Words are found by tables that FTS5 makes by itself on SQLite, and by an index on PostgreSQL only."""
+    """Word search uses FTS5's own tables on SQLite, an index only on PostgreSQL."""
     return not (name or "").startswith("search_words") and (kind, name) != ("index", "search_documents_words_idx")
 
 

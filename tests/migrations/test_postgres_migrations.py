@@ -1,4 +1,4 @@
-"""Migrations on PostgreSQL: the same schema as in the code, up and down, by many at once."""
+"""Migrations on PostgreSQL: the code's schema, up and down, concurrently."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a backup and a restore cost: rows of the database, and objects against a bare copy of the files.
+"""Cost of backup and restore: database rows, and objects against a bare copy.
 
     PYTHONPATH=. ./.odf/venv/bin/python tests/perf/bench_backup.py [--rows 200000] [--objects 500]
 

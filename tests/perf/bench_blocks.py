@@ -1,4 +1,4 @@
-"""Metadata blocks decoded, encoded and hashed per second, and the ratio to raw SHA3-256 of the same bytes.
+"""Blocks decoded, encoded and hashed per second, against SHA3-256 of their bytes.
 
     PYTHONPATH=src:. .odf/venv/bin/python tests/perf/bench_blocks.py [--seconds 1.0]
 
@@ -47,7 +47,10 @@ def whole_add_data() -> MetadataBlock:
 
 
 def per_second(work: Callable[[Any], object], items: Sequence[Any], seconds: float) -> float:
-    """The best of three runs of at least so many seconds of processor time each: other processes do not count."""
+    """The best of three runs of at least so many seconds of processor time each.
+
+    Other processes do not count.
+    """
     best = 0.0
     for _ in range(3):
         done, started = 0, time.process_time()

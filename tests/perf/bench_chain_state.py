@@ -1,4 +1,4 @@
-"""Judging and folding a long chain against folding it alone and reading it back from its head.
+"""Judging and folding a long chain, against folding alone and reading backwards.
 
     PYTHONPATH=src .odf/venv/bin/python tests/perf/bench_chain_state.py [--blocks 100000]
 

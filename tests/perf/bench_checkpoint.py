@@ -1,4 +1,4 @@
-"""State of a transform in checkpoints: what an iteration of 1,000 rows costs over states of different sizes.
+"""Transform state in checkpoints: an iteration of 1,000 rows by state size.
 
     PYTHONPATH=src:services/engine-spark/src .odf/venv/bin/python tests/perf/bench_checkpoint.py [--rows 100000 1000000]
 

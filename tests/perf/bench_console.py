@@ -1,4 +1,4 @@
-"""How long pages take: browse and search among many datasets, a wide dataset, a long one.
+"""How long pages take: browse and search many datasets, a wide one, a long one.
 
     ODF_BENCH_DATASETS=10000 .odf/venv/bin/python -m tests.perf.bench_console
 
@@ -71,7 +71,7 @@ content:
 
 
 def measured(label: str, act: Callable[[], object], repeats: int = REPEATS) -> None:
-    """Print the first, p50 and p95 in milliseconds, and the median of CPU time of server and client together."""
+    """Print the first, p50, p95 in ms, and the median CPU time of server plus client."""
     wall, busy = [], []
     for _ in range(repeats + 1):
         started, worked = time.perf_counter(), time.process_time()

@@ -1,4 +1,6 @@
-"""The engine's share of a push: Parquet of a million rows against Spark's bare read and write of it, and small pushes.
+"""The engine's share of a push, against Spark's bare read and write.
+
+Measured on Parquet of a million rows, and small pushes.
 
     PYTHONPATH=src:services/engine-spark/src .odf/venv/bin/python tests/perf/bench_engine_ingest.py [--rows 1000000]
 
@@ -49,7 +51,10 @@ _SMALL_RUNS = 40
 
 
 def mixed_table(rows: int) -> pa.Table:
-    """Keys, times, numbers and texts as pushes have them; times rise but are not sorted."""
+    """Keys, times, numbers and texts as pushes have them.
+
+    Times rise but are not sorted.
+    """
     chance = np.random.default_rng(1)
     start = np.datetime64("2024-01-01T00:00:00", "ms").astype(np.int64)
     times = start + np.arange(rows) * 1000 + chance.integers(-60_000, 60_000, rows)

@@ -1,4 +1,4 @@
-"""How long an engine takes to start, shut in and not, and how long a small transform takes once it is warm.
+"""Engine start, sandboxed or not, and a small transform once it is warm.
 
     PYTHONPATH=.:src:services/engine-spark/src .odf/venv/bin/python tests/perf/bench_engine_start.py [--starts 5] [--calls 60]
 

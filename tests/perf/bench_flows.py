@@ -1,4 +1,4 @@
-"""How soon a push has reached the last of a chain of derivative datasets and its webhook, and what a node costs that waits.
+"""Delay along a chain of derivatives to its webhook, and an idle node's cost.
 
     PYTHONPATH=. ./.odf/venv/bin/python tests/perf/bench_flows.py [--pushes 40] [--schedules 500] [--every-min 10] [--idle-s 60] [--streams 1000] [--servers]
 
@@ -150,7 +150,10 @@ def embedded(folder: Path, address: str) -> Iterator[NodeProcess]:
 
 @contextmanager
 def on_servers(folder: Path, address: str) -> Iterator[NodeProcess]:
-    """The node on servers, asked as the other one is; it may send to any place of this machine."""
+    """The node on servers, asked as the other one is.
+
+    It may send to any place of this machine.
+    """
     with served_node(folder, engine_cache=class_archive() or folder / "cache") as served:
         headers = {"authorization": f"Bearer {served.token}"}
         with httpx.Client(base_url=served.url, headers=headers, timeout=60, trust_env=False) as http:
@@ -229,7 +232,7 @@ def by_hand(pushes: int) -> None:
 
 
 def idle(schedules: int, minutes: int, seconds: int) -> None:
-    """CPU of a node that waits, without schedules and with many, and how late they are."""
+    """CPU of a waiting node, without and with many schedules; their lateness."""
     with tempfile.TemporaryDirectory() as folder:
         arrivals = Path(folder) / "arrivals"
         arrivals.mkdir()
@@ -260,7 +263,7 @@ def idle(schedules: int, minutes: int, seconds: int) -> None:
 
 
 def streams(count: int) -> None:
-    """Memory of the api with many open streams, and how soon all of them have one change."""
+    """Memory of the api with many open streams, and delay of one change to all."""
     limits = dict.fromkeys(("ODF_STREAMS_AT_ONCE_MAX", "ODF_ACCOUNT_STREAMS_AT_ONCE_MAX"), str(count))
     limits["ODF_CONNECTIONS_AT_ONCE_MAX"] = str(count + 50)
     with tempfile.TemporaryDirectory() as folder, node_process(Path(folder) / "node", **limits) as node:
@@ -318,7 +321,10 @@ def _settled(node: NodeProcess) -> None:
 
 
 def _cpu(node: NodeProcess, seconds: int) -> float:
-    """Share of a core that all processes of the node use; printed for each that uses 0.1 % or more."""
+    """Share of a core that all processes of the node use.
+
+    Printed for each that uses 0.1 % or more.
+    """
     before = _ticks(node)
     time.sleep(seconds)
     used = {

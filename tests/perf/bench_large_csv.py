@@ -1,4 +1,6 @@
-"""A large CSV by REST: seconds until it is committed, and the greatest resident sets of api, worker, engine and its JVM.
+"""A large CSV by REST: seconds to commit, and peak memory of each process.
+
+The greatest resident sets of api, worker, engine and its JVM.
 
     PYTHONPATH=. .odf/venv/bin/python tests/perf/bench_large_csv.py [--mb 300] [--memory-mib 1024]
 
@@ -57,7 +59,10 @@ KINDS = {
 
 
 def pieces(size: int) -> Iterator[bytes]:
-    """A CSV of about `size` bytes; its rows differ, and it is never in memory as a whole."""
+    """A CSV of about `size` bytes.
+
+    Its rows differ, and it is never in memory as a whole.
+    """
     chance, row, sent = random.Random(1), 0, 0
     head = b"event_time,id,city,value,price\n"
     yield head
@@ -77,7 +82,7 @@ def pieces(size: int) -> Iterator[bytes]:
 
 @contextmanager
 def resident_sets(root: int) -> Iterator[dict[str, int]]:
-    """The greatest resident set of each kind of process below `root` in bytes, while the block runs."""
+    """Greatest resident set per kind of process below `root` in the block, in bytes."""
     greatest: dict[str, int] = defaultdict(int)
     ended = Event()
 
@@ -109,7 +114,10 @@ def resident(pid: int) -> int:
 
 
 def push(client: httpx.Client, size: int) -> dict[str, object]:
-    """Pushes the file and waits for its commit; the answer, or the document of the job."""
+    """Pushes the file and waits for its commit.
+
+    The answer, or the document of the job.
+    """
     answer = client.post("/local/large/ingest", content=pieces(size), headers={"content-type": "text/csv"})
     found = answer.json()
     while answer.status_code == httpx.codes.ACCEPTED or found.get("status") in ("queued", "running"):

@@ -1,4 +1,6 @@
-"""How long pages of wide and long datasets take to open on the embedded node; each must open within a second.
+"""How long pages of wide and long datasets take to open on the embedded node.
+
+Each must open within a second.
 
     ODF_BENCH_ROWS=10000000 .odf/venv/bin/python -m tests.perf.bench_large_datasets
 

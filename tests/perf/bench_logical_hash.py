@@ -1,4 +1,4 @@
-"""Logical hash against raw SHA3-256 over the same Arrow bytes, on a mixed table of 10 columns.
+"""Logical hash against raw SHA3-256 of the same Arrow bytes, 10 mixed columns.
 
     PYTHONPATH=src .odf/venv/bin/python tests/perf/bench_logical_hash.py [--rows 1000000] [--memory-rows 5000000]
 
@@ -29,7 +29,7 @@ _RUNS = 3
 
 
 def mixed_table(rows: int, *, first: int = 0) -> pa.Table:
-    """Integers, timestamps, strings, a float with nulls, a flag and a decimal, as slices of datasets have them."""
+    """Datasets' typical columns: integers, times, strings, nulls, flags, decimals."""
     chance = np.random.default_rng(first)
     numbers = np.arange(first, first + rows, dtype=np.int64)
     millis = pa.timestamp("ms", "UTC")

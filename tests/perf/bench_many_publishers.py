@@ -1,4 +1,4 @@
-"""Many publishers at once, each with small pushes over HTTP: to one dataset, and to several.
+"""Many publishers with small HTTP pushes, to one dataset and to several.
 
     PYTHONPATH=. ./.odf/venv/bin/python tests/perf/bench_many_publishers.py [--publishers 64] [--seconds 20] [--datasets 20]
 
@@ -62,7 +62,10 @@ def main() -> None:
 
 
 def publish(node: NodeProcess, names: list[str], publishers: int, seconds: float) -> Tally:
-    """All publishers at work for some seconds; publisher n pushes to dataset n modulo their number."""
+    """All publishers at work for some seconds.
+
+    Publisher n pushes to dataset n modulo their number.
+    """
     tally, end = Tally(), time.perf_counter() + seconds
     with ThreadPoolExecutor(publishers) as pool:
         for done in [pool.submit(publisher, node, names[n % len(names)], n, tally, end) for n in range(publishers)]:

@@ -1,4 +1,4 @@
-"""The storage library on real servers, beside the bare operation that each figure has to wait for.
+"""The storage library on real servers, beside each figure's bare operation.
 
     PYTHONPATH=src:. .odf/venv/bin/python tests/perf/bench_persist.py [--appends 200] [--folder DIR] [--only NAME ...]
 
@@ -176,7 +176,7 @@ def bare_put(stores: Stores) -> Act:
 
 
 def show_beside(name: str, act: Act, bare: Act, times: int, shard: Shard) -> None:
-    """Taken in turns with the bare operation: a disk that others use is now quick, now slow."""
+    """Measured in turns with the bare operation: a shared disk varies in speed."""
     beside: list[float] = []
 
     def between(number: int) -> None:
@@ -260,7 +260,10 @@ def ways(stores: Stores, ours: Notifier, theirs: Notifier, times: int) -> list[f
 
 
 def contended(shard: Shard, each: int, act: Callable[[Any], object]) -> tuple[float, list[float]]:
-    """Acts of all threads a second, and how long each took. The shard is maintained meanwhile."""
+    """Acts of all threads a second, and how long each took.
+
+    The shard is maintained meanwhile.
+    """
     writers = [shard.open_writer() for _ in range(THREADS)]
     taken: list[float] = []
     done = threading.Event()
@@ -373,7 +376,7 @@ def bulk_rows(*, in_order: bool) -> pa.Table:
 
 
 def measure_bulk(stores: Stores, _: int) -> None:
-    """Beside Parquet bare: the same rows with the same compression, as they come, to a file that is synchronised."""
+    """Against bare Parquet: same rows as they come, compression, synchronised file."""
     print(
         f"{BULK_ROWS:,} rows written at once and read as a snapshot, {BULK_ROUNDS} rounds, {pa.cpu_count()} threads of Arrow"
     )

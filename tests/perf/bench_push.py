@@ -1,4 +1,4 @@
-"""Pushes over HTTP to a node of real processes, from the first byte sent to the answer "committed".
+"""HTTP pushes to a node of real processes: first byte to answer "committed".
 
     PYTHONPATH=. ./.odf/venv/bin/python tests/perf/bench_push.py [--rows 1000000] [--pushes 30]
 

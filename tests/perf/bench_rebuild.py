@@ -1,4 +1,4 @@
-"""Rebuilding the database of one dataset with a long chain: blocks/s, and the memory that it takes.
+"""Rebuilding one dataset with a long chain: blocks/s, and memory.
 
     PYTHONPATH=src .odf/venv/bin/python tests/perf/bench_rebuild.py [--blocks 100000]
 

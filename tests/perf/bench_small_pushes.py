@@ -1,4 +1,6 @@
-"""Many small pushes to a node on PostgreSQL and S3: how fast they are acknowledged and committed, and what that costs at the S3 server.
+"""Many small pushes to a node on PostgreSQL and S3: speed and S3 cost.
+
+How fast they are acknowledged and committed, and what that costs at the S3 server.
 
     PYTHONPATH=. ./.odf/venv/bin/python tests/perf/bench_small_pushes.py [--pushes 1000] [--alone 50]
 

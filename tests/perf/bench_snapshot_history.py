@@ -1,4 +1,4 @@
-"""A dump with few changes into a Snapshot of many rows, whose history lies in many slices or in one.
+"""A slightly changed dump into a large Snapshot, with many slices or one.
 
     PYTHONPATH=. ./.odf/venv/bin/python tests/perf/bench_snapshot_history.py [--rows 1000000] [--changes 1000] [--slices 100]
 

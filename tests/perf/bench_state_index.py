@@ -1,4 +1,4 @@
-"""The state of a dataset from its index against reading its history, and what that makes of a push.
+"""A dataset's state by index against its history, and the effect on a push.
 
     PYTHONPATH=src:services/engine-spark/src .odf/venv/bin/python tests/perf/bench_state_index.py [--keys 200000] [--no-engine]
 
@@ -177,7 +177,7 @@ def timed(work: Callable[[], object], *, runs: int = RUNS) -> float:
 
 
 def timed_in_turn(works: Mapping[int, Callable[[], object]]) -> dict[int, float]:
-    """The same for several, run after run in turn: what else the machine does falls on all of them."""
+    """The same for several, run by run in turn: other load falls on all of them."""
     for work in works.values():
         work()
     found: dict[int, list[float]] = {name: [] for name in works}

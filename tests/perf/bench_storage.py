@@ -1,4 +1,4 @@
-"""Commits, jobs and objects on the embedded adapters, beside the bare fsync that each of them has to wait for.
+"""Commits, jobs, objects on embedded adapters, beside their bare fsync.
 
     PYTHONPATH=src .odf/venv/bin/python tests/perf/bench_storage.py [--commits 500] [--folder DIR]
 

@@ -1,4 +1,4 @@
-"""A transform's iteration on 1,000 and on 10 new rows after a long history, against computing everything anew.
+"""An iteration on 1,000 and 10 new rows after long history, against recomputation.
 
     PYTHONPATH=src:services/engine-spark/src .odf/venv/bin/python tests/perf/bench_transform.py [--history 100000 1000000]
         [--only "keyed sum" ..] [--items 1000000] [--versions 1]
@@ -186,7 +186,7 @@ def write_slice(
 
 @dataclass(frozen=True)
 class Reading:
-    """How much of the input a transaction takes: offsets [begin, end); the items come with the first."""
+    """How much input a transaction takes: offsets [begin, end), items with the first."""
 
     begin: int
     end: int
@@ -263,7 +263,10 @@ class Bench:
         )
 
     def remember(self, checkpoint: str) -> str:
-        """A checkpoint on which others can build. As at a node, the engine's file is a link to the one that is kept."""
+        """A checkpoint on which others can build.
+
+        As at a node, the engine's file is a link to the one that is kept.
+        """
         self._loose.remove(checkpoint)
         (self.folder / f"kept-{checkpoint}").hardlink_to(self.folder / checkpoint)
         with (self.folder / checkpoint).open("rb") as file:
@@ -271,8 +274,10 @@ class Bench:
         return checkpoint
 
     def tidy(self) -> None:
-        """Removes what transactions wrote that nobody builds on, as a node does: or each would fill other pages of memory, and in a virtual
-        machine those that were not used before cost half of the time of a first run."""
+        """Remove what transactions wrote that nobody builds on, as a node does.
+
+        Or each would fill other pages of memory, and in a virtual machine those that were not used before cost half of
+        the time of a first run."""
         for name in self._loose:
             (self.folder / name).unlink(missing_ok=True)
         self._loose.clear()
@@ -319,7 +324,10 @@ def in_turn(work: Bench, doings: list[Callable[[], object]]) -> list[float]:
 
 @contextmanager
 def bench(**changes: Any) -> Iterator[Bench]:
-    """A started Spark, in a process that handles memory as the engine's does; `changes` are settings of the engine."""
+    """A started Spark, in a process that handles memory as the engine's does.
+
+    `changes` are settings of the engine.
+    """
     reuse_freed_memory()
     with tempfile.TemporaryDirectory() as folder:
         settings = replace(EngineSettings(exchange=Path(folder), memory_mib=2048), **changes)

@@ -1,4 +1,6 @@
-"""A CSV of 2,000 columns and 1,000 rows: how long the engine takes to read, check and write it, and where the time goes.
+"""A CSV of 2,000 columns and 1,000 rows: where the engine's time goes.
+
+Reading, checking and writing.
 
     PYTHONPATH=.:src:services/engine-spark/src .odf/venv/bin/python tests/perf/bench_wide_csv.py [--columns 2000] [--rows 1000] [--profile]
 

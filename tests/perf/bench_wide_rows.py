@@ -1,4 +1,6 @@
-"""Rows of a kilobyte: what a transaction over all of them takes in time and memory, against plain Spark over the same Parquet.
+"""Rows of a kilobyte: one transaction's time and memory, against plain Spark.
+
+Both over the same Parquet.
 
     PYTHONPATH=. .odf/venv/bin/python tests/perf/bench_wide_rows.py [--rows 500000] [--characters 900] [--only map ..]
 

@@ -1,4 +1,6 @@
-"""Many datasets in a workspace, as quickly as they can be made: blocks are valid and stored as files, heads are moved by the adapter.
+"""Makes many datasets in a workspace quickly.
+
+Blocks are valid and stored as files, heads are moved by the adapter.
 
 Words come from a vocabulary in which a few are frequent, as in texts of people. Half of the datasets are public, one in ten is a derivative.
 """

@@ -1,4 +1,7 @@
-"""How long `./odf` takes before the command itself runs. A measurement: `./odf test -m perf -s`."""
+"""How long `./odf` takes before the command itself runs.
+
+A measurement: `./odf test -m perf -s`.
+"""
 
 import statistics
 import subprocess

@@ -1,4 +1,7 @@
-"""The scenarios of the storage library as data: every file named in ODF_PERSIST_CASES, by default those beside the tests."""
+"""The storage library's scenarios as data: every file of ODF_PERSIST_CASES.
+
+The default is those beside the tests.
+"""
 
 from __future__ import annotations
 

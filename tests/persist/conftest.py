@@ -1,4 +1,7 @@
-"""Every store that tests of the location layer are run on; two handles of one path see one store."""
+"""Every store that tests of the location layer are run on.
+
+Two handles of one path see one store.
+"""
 
 from __future__ import annotations
 

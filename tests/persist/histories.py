@@ -40,7 +40,10 @@ class Read:
 
 @dataclass(slots=True)
 class Transaction:
-    """One transaction. `began` and `ended` are moments of one clock; `seen` are the lists that its reads gave, in order."""
+    """One transaction.
+
+    `began` and `ended` are moments of one clock; `seen` are the lists that its reads gave, in order.
+    """
 
     number: int
     operations: Sequence[Append | Read]
@@ -131,7 +134,7 @@ def _without(values: tuple[int, ...], own: set[int]) -> tuple[int, ...]:
 def _edges(
     effective: Sequence[Transaction], writer: Mapping[int, Transaction], final: Mapping[int, tuple[int, ...]]
 ) -> dict[int, set[int]]:
-    """Who comes before whom: by the order in lists, by what was read, by what was not read yet, and by time."""
+    """Edges of precedence: list order, what was read, not yet read, and time."""
     after: dict[int, set[int]] = defaultdict(set)
     for values in final.values():
         for one, next_one in pairwise(values):
@@ -157,7 +160,10 @@ def _edges(
 
 
 def _cycle(effective: Sequence[Transaction], after: Mapping[int, set[int]]) -> list[int]:
-    """Numbers of transactions that are each before the next and before themselves; empty if there are none."""
+    """Numbers of transactions that are each before the next and before themselves.
+
+    Empty if there are none.
+    """
     waiting = {one.number: 0 for one in effective}
     for number in waiting:
         for other in after.get(number, ()):

@@ -87,7 +87,10 @@ class Runner:
     choices: list[Choice] = field(default_factory=list)
 
     def run(self, steps: list[Step]) -> None:
-        """All steps. Raises AssertionError naming the step that does not come out as it should."""
+        """All steps.
+
+        Raises AssertionError naming the step that does not come out as it should.
+        """
         for number, step in enumerate(steps):
             place = f"step {number}: {step}"
             before = self._seqno(step)

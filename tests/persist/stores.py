@@ -59,7 +59,10 @@ def address_of(kind: str, request: pytest.FixtureRequest, folder: Path) -> str:
 
 
 def fresh_schema(url: str) -> str:
-    """The database as sessions see it that know one empty schema only; a database for each test would cost more."""
+    """The database as sessions see it that know one empty schema only.
+
+    A database for each test would cost more.
+    """
     name = f"s{uuid.uuid4().hex}"
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f"CREATE SCHEMA {name}")

@@ -1,4 +1,7 @@
-"""The form of nested values: equal exactly for equal values, whatever lies beneath a null or before a slice."""
+"""Nested values: equal forms exactly for equal values, whatever nulls cover.
+
+Also whatever is before a slice.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A process that dies after any call of a store: whoever comes next finds everything that was acknowledged, once.
+"""Death after any store call: the next process finds all acknowledged, once.
 
 The same work is done again and again, and cut off after one call more each time. Then another process looks: the shard verifies, its
 rows are those of the commits so far and perhaps of the one that was under way. It repeats the work as a replica does, and in the end
@@ -112,7 +112,10 @@ def new_stores(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Calla
 
 
 def die_after(calls: int, blob: Blob, consensus: Consensus) -> list[int] | None:
-    """The commits that were acknowledged to a process that died after so many calls; None if it came to the end."""
+    """The commits that were acknowledged to a process that died after so many calls.
+
+    None if it came to the end.
+    """
     mortal, acknowledged = Mortal(calls), []
     client = opened(UnreliableBlob(blob, mortal), UnreliableConsensus(consensus, mortal), clock_ms=1000)
     try:

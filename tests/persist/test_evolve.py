@@ -1,4 +1,4 @@
-"""A shard gets further columns: what was written before has null there, and whoever does not know them is told."""
+"""A shard gets columns: null in old rows, and unaware clients are notified."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A shard is kept small by whoever passes by: when work is due, who does it, and what it costs.
+"""Shard maintenance by any client: when it is due, who does it, its cost.
 
 `ODF_PERSIST_COMMITS` sets how many commits the measurement makes (2,000 by default; the figures of the design are for 10,000).
 """

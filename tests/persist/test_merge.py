@@ -1,4 +1,4 @@
-"""Merges in bounded memory come to what consolidating everything at once does, for every type of column."""
+"""Merges in bounded memory equal full consolidation, for every column type."""
 
 from __future__ import annotations
 

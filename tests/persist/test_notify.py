@@ -45,7 +45,10 @@ class Processes:
         return client.open("s", CODEC)
 
     def after_a_look(self, pool: ThreadPoolExecutor, wait: Callable[[], Any]) -> Future[Any]:
-        """Begin to wait on another thread; returns when that has looked once, and found nothing."""
+        """Begin to wait on another thread.
+
+        Returns when that has looked once, and found nothing.
+        """
         before = self.meter.calls["consensus.scan"]
         waiting = pool.submit(wait)
         wait_until(lambda: self.meter.calls["consensus.scan"] > before, what="the first look")

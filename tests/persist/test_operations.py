@@ -1,4 +1,4 @@
-"""Looking into a location: what a shard is, what lies there and why, what leaked, and what is damaged."""
+"""Inspecting a location: shards, blobs and why, leaks, damage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows that come in order are the rows that sorting gives, and no row is taken for in order that is not."""
+"""Rows in order equal sorted rows, and unordered ones are always recognised."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Whoever reads or works on a shard holds nothing by that: before any call to the location somebody else may merge and collect.
+"""Reading or working on a shard holds nothing by itself.
+
+Before any call to the location somebody else may merge and collect.
 
 Each act is done again and again, overtaken before its first call, its second, and so on until it makes no more calls: whatever it tells
 must be right, and nothing that is named may be lost.
@@ -31,7 +33,10 @@ CALLS_MAX = 200
 
 
 class Overtaken:
-    """A shard with commits, and one who works on it; somebody else goes first before the call with number `before`."""
+    """A shard with commits, and one who works on it.
+
+    Somebody else goes first before the call with number `before`.
+    """
 
     def __init__(self, before: int) -> None:
         self.blob, self.consensus = MemoryBlob(), MemoryConsensus()

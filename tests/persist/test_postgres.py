@@ -1,4 +1,4 @@
-"""What is particular to the register in PostgreSQL: races with truncation, lost servers, errors told apart."""
+"""Particulars of the PostgreSQL register: truncation races, lost servers, errors."""
 
 from __future__ import annotations
 

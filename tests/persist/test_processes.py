@@ -1,4 +1,7 @@
-"""What one process begins another one finishes: portions of a snapshot travel, a hold is taken over, a writer dies."""
+"""Work begun in one process and finished in another.
+
+Portions of a snapshot travel, a hold is taken over, a writer dies.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +72,10 @@ while True:
 
 
 def acknowledged_before_death(folder: Path, count: int) -> int:
-    """Let a process write, kill it after so many commits were acknowledged; the last of them."""
+    """Let a process write, kill it after so many commits were acknowledged.
+
+    The last of them.
+    """
     command = [sys.executable, "-P", "-c", WRITER, str(folder)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -1,4 +1,4 @@
-"""Of all who follow one version exactly one wins: threads and processes, on every register.
+"""Of threads and processes that follow one version one wins, on any register.
 
 `ODF_PERSIST_RACES=20000` runs longer; each register has its share of it.
 """
@@ -27,7 +27,10 @@ SHARE_OF_S3 = 100
 
 
 def race(consensus: Consensus, racer: int, rounds: int, together: Any) -> list[int]:
-    """All follow the same version at the same time, again and again; what this racer won. Numbers have gaps."""
+    """All follow the same version at the same time, again and again.
+
+    What this racer won. Numbers have gaps.
+    """
     won: list[int] = []
     try:
         for number in range(rounds):

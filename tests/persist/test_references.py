@@ -1,4 +1,4 @@
-"""Parts that lie elsewhere: the shard keeps a reference, whoever owns the data finds the rows."""
+"""External parts: the shard keeps a reference, the data's owner finds the rows."""
 
 from __future__ import annotations
 

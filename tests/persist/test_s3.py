@@ -1,4 +1,7 @@
-"""What is particular to stores in a bucket: conditions, lost and repeated answers, values in parts, pages."""
+"""Particulars of stores in a bucket: conditions, lost answers, parts, pages.
+
+Answers may be repeated, values stored in parts.
+"""
 
 from __future__ import annotations
 

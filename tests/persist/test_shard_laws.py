@@ -1,4 +1,4 @@
-"""A shard under many clients, faults, compaction and collection, held to a model that is a plain list of updates.
+"""A shard under clients, faults, compaction, collection, against a plain list.
 
 The nine invariants of a shard (ADR 0014): tiling, definiteness, monotony, nothing named is gone, the oldest version
 has a rollup, every acknowledged append is visible exactly once, replay equals rollup, and others make progress.
@@ -38,7 +38,7 @@ KEYS = st.sampled_from(["a", "b", "c"])
 
 
 class ShardMachine(RuleBasedStateMachine):
-    """Every rule does one thing to the shard and to the model, then both must show the same."""
+    """Every rule changes the shard and the model, then both must show the same."""
 
     @initialize(seed=st.integers(0, 2**16), inline=st.booleans(), chance=st.sampled_from([0.0, 0.1, 0.3]))
     def begin(self, seed: int, inline: bool, chance: float) -> None:
@@ -103,7 +103,7 @@ class ShardMachine(RuleBasedStateMachine):
         length=st.integers(0, 3),
     )
     def append_alike(self, who: int, key: str, back: int, length: int) -> None:
-        """As a replica does: from an earlier time on, all that was written since, and perhaps more."""
+        """As replicas do: from an earlier time, all written since, and perhaps more."""
         lower, upper = max(0, self.upper - back), self.upper + length
         new = [[key, self.upper, 1]] if length else []
         known = [row for row in self.model if row[1] >= lower]

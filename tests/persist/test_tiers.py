@@ -1,4 +1,4 @@
-"""Which batches are merged: the list stays short, a row is seldom written again, and nothing is chosen for ever."""
+"""Which batches merge: a short list, few rewrites, and nothing for ever."""
 
 from __future__ import annotations
 

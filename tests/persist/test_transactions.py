@@ -1,4 +1,6 @@
-"""Transactions on one shard are strictly serialisable whatever fails, and the check would notice if they were not.
+"""Transactions on one shard are strictly serialisable under any fault.
+
+The check would notice if they were not.
 
 `ODF_PERSIST_HISTORIES` sets how many histories are played (4 by default), each of 48 transactions by four clients.
 """
@@ -87,7 +89,7 @@ class ForgetfulConsensus(MemoryConsensus):
 
 
 class BlindConsensus(MemoryConsensus):
-    """A register that lets the last one win: it puts its version in the place of the newest."""
+    """A register without conditions: the last version replaces the newest."""
 
     def compare_and_set(self, key: str, expected: int | None, new: Version) -> bool:
         head = self.head(key)

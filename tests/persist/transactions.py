@@ -1,4 +1,4 @@
-"""Transactions on lists that are kept in one shard, by several clients whose stores fail on purpose.
+"""Transactions on lists in one shard, by several clients with faulty stores.
 
 Each transaction reads everything at one time, commits what it changed at the next by compare-and-append, and begins again if
 somebody else came first; it commits even if it only reads. Reads are a snapshot at some time and what came after it. The clients
@@ -38,11 +38,11 @@ Change = tuple[int, int, tuple[int, ...], int]
 
 
 class IllFormedError(Exception):
-    """A list is there twice, or less than not at all, or two ways of reading differ: some committed over one another."""
+    """A list twice or negative, or different readings: commits overwrote each other."""
 
 
 class Turns:
-    """Lets exactly one of several threads run, and chooses anew whenever one of them stops for a moment."""
+    """Runs exactly one of several threads; chooses again whenever one stops."""
 
     def __init__(self, count: int, seed: int) -> None:
         self._random = Random(seed)
@@ -59,7 +59,10 @@ class Turns:
             self._await(number)
 
     def pause(self, _: float = 0.0) -> None:
-        """Let somebody else have a turn, perhaps. Whoever does not take part is not held up."""
+        """Let somebody else have a turn, perhaps.
+
+        Whoever does not take part is not held up.
+        """
         number = getattr(self._mine, "number", None)
         if number is None:
             return
@@ -182,7 +185,7 @@ class Client:
             transaction.outcome = Outcome.UNKNOWN
 
     def _lists(self, time: int) -> Lists:
-        """All lists at a time: a snapshot, then what came after it; and what was followed all along says the same."""
+        """All lists at a time: a snapshot and what followed, equal to listening."""
         while True:
             try:
                 since = self.shard.newest().since or 0
@@ -242,7 +245,10 @@ def play(
     blob: Blob | None = None,
     consensus: Consensus | None = None,
 ) -> Played:
-    """Let clients run transactions. Raises IllFormedError if they committed over one another."""
+    """Let clients run transactions.
+
+    Raises IllFormedError if they committed over one another.
+    """
     blob, consensus = blob or MemoryBlob(), consensus or MemoryConsensus()
     turns, history = Turns(clients, seed), []
     faults = Faults(seed=seed, chance=chance, wait=turns.pause)

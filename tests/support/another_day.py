@@ -1,4 +1,4 @@
-"""Processes whose clock shows another day: `libfaketime`, loaded into Python and into the virtual machine of Spark.
+"""Processes on another day: `libfaketime` in Python and in Spark's JVM.
 
 Invariant: only the time of day is moved; waits, time-outs and the times of files go by the true clock. Not here: what must not
 depend on the day (`test_determinism`).
@@ -35,7 +35,7 @@ def environment_on_another_day(days: int) -> dict[str, str]:
 
 
 def java_on_another_day(java: Java, folder: Path, days: int) -> Java:
-    """The same runtime, in a folder that is made, with its clock so many days ahead: the engine gives it no environment."""
+    """The same Java in a new folder, its clock days ahead, with no environment given."""
     launcher = folder / "bin" / "java"
     launcher.parent.mkdir(parents=True)
     moved = " ".join(f"{name}={quote(value)}" for name, value in environment_on_another_day(days).items())

@@ -36,7 +36,10 @@ def list_types(items: st.SearchStrategy[pa.DataType]) -> st.SearchStrategy[pa.Da
 
 
 def column_types() -> st.SearchStrategy[pa.DataType]:
-    """Leaves, and lists up to two deep; structs are drawn apart, because their nulls need care."""
+    """Leaves, and lists up to two deep.
+
+    Structs are drawn apart, because their nulls need care.
+    """
     lists = list_types(leaf_types())
     return st.one_of(leaf_types(), lists, list_types(lists))
 

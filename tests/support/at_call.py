@@ -1,4 +1,4 @@
-"""Something that happens at one call of a port: what another thread, process or node does meanwhile."""
+"""Something that happens at one port call: another thread, process or node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A browser of the tests: opens pages, keeps cookies, sends forms as they stand on a page, with their hidden fields."""
+"""A test browser: pages, cookies, and forms with their hidden fields."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ANSWER_S_MAX = 30.0
 
 
 class _FirstForm(HTMLParser):
-    """Where the first form of a page goes, how, and what it holds without anybody's doing."""
+    """Where a page's first form goes, how, and its initial values."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -54,7 +54,10 @@ class Browser:
         return self.page
 
     def send(self, **given: str) -> httpx.Response:
-        """Fill the form of the page in and send it; a button is given as the field that it is."""
+        """Fill the form of the page in and send it.
+
+        A button is given as the field that it is.
+        """
         page = self.page
         assert page is not None
         form = _FirstForm(page.text)

@@ -1,4 +1,4 @@
-"""Cases of chain rules: a block that breaks exactly one rule and a neighbour that passes, on top of example chains."""
+"""Chain rule cases on example chains: a block that breaks one rule, a valid one."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ Attempts = Callable[[], tuple[Attempt, Attempt]]
 
 @dataclass(frozen=True)
 class Case:
-    """A rule, how its refusal reads, and the attempt that breaks it beside the one that passes."""
+    """A rule, its refusal's text, and a breaking attempt beside a passing one."""
 
     rule: str
     kind: str
@@ -74,7 +74,7 @@ class Case:
 
 
 class CaseBook:
-    """Collects cases: `@book.case(rule, kind, text)` over a function that returns the two attempts."""
+    """Collects cases: `@book.case(rule, kind, text)` over a function of two attempts."""
 
     def __init__(self) -> None:
         self.cases: list[Case] = []
@@ -119,7 +119,7 @@ def empty_root() -> ChainBuilder:
 
 
 def root() -> ChainBuilder:
-    """A root dataset with a schema and ten records, watermark noon, a checkpoint and a source state."""
+    """A root with schema, ten records, watermark noon, checkpoint, source state."""
     chain = empty_root()
     chain.append(SetDataSchema(schema=example_schema()))
     state = SourceState(source_name="default", kind="odf/etag", value="one")
@@ -138,7 +138,10 @@ def declared_derivative(inputs: int = 1) -> ChainBuilder:
 
 
 def derivative(inputs: int = 1) -> ChainBuilder:
-    """A derivative dataset that has consumed five records up to block `one` of each input, and has a checkpoint."""
+    """A derivative with a checkpoint that consumed five records up to each `one`.
+
+    `one` is a block of each input.
+    """
     chain = declared_derivative(inputs)
     chain.append(advanced(chain, "one", 4, rows=5, new_checkpoint=example_checkpoint("one"), new_watermark=NOON))
     return chain

@@ -1,4 +1,4 @@
-"""The archive of Spark's classes that all engines of tests share: it takes half of the work off each start.
+"""Spark's class archive, shared by all test engines: it halves each start.
 
 Owns where it is. Invariant: no test waits for it or makes it; where it is missing engines start without it. `./odf test` makes it
 before the tests. Not here: what it is and how it is made (`odfabric_engine_spark.spark.jvm.class_archive`).

@@ -1,4 +1,7 @@
-"""One address before several copies of a service, as a load balancer gives it: connections go round, dead copies are left out."""
+"""One address for several copies of a service, like a load balancer.
+
+Connections go round, dead copies are left out.
+"""
 
 from __future__ import annotations
 

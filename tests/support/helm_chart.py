@@ -35,7 +35,7 @@ def refusal(chart: Path, changes: Mapping[str, Any]) -> str:
 
 
 def complaints(chart: Path) -> list[str]:
-    """What `helm lint` says, but for the picture that charts in a public catalogue have."""
+    """What `helm lint` says, without the icon that charts in catalogues have."""
     found = helm_python.lint(str(chart))
     said = [f"{each['path']}: {each['error']}" for each in found["messages"]]
     return [*found["errors"], *(each for each in said if each != "Chart.yaml: icon is recommended")]

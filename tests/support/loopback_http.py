@@ -1,4 +1,4 @@
-"""A web server of the tests on a loopback address, close to the wire so that it can also misbehave."""
+"""A test web server on loopback, low-level so that it can misbehave."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ def reply(status: int = 200, body: bytes = b"", headers: Mapping[str, str] | Non
 
 @dataclass
 class LoopbackServer:
-    """Answers every request by `respond`: complete bytes, or pieces that are sent one by one and end the connection."""
+    """Answers every request by `respond`: complete bytes, or pieces.
+
+    Pieces are sent one by one and end the connection.
+    """
 
     respond: Callable[[Seen], bytes | Iterator[bytes]]
     host: str = "127.0.0.1"

@@ -1,4 +1,4 @@
-"""Logical hash written a second time, value by value, as an oracle for the vectorised one.
+"""Naive logical hash, value by value: an oracle for the vectorised one.
 
 It shares no code with `odfabric.formats`: values come from Python objects, not from Arrow's buffers. Struct validity follows the
 format's own rule (union of validities), decided over batches of 10,000 rows.

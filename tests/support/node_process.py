@@ -1,4 +1,4 @@
-"""A node of real processes for tests: `odf up` as a user starts it, the command line, and answers with deadlines."""
+"""A test node of real processes: `odf up`, the command line, deadlines."""
 
 from __future__ import annotations
 
@@ -90,7 +90,10 @@ class Odf:
         return ran.json
 
     def refused(self, *arguments: str, stdin: bytes = b"") -> dict[str, Any]:
-        """The problem document of a command that must be refused with exit code 1; its detail is on standard error."""
+        """The problem document of a command that must be refused with exit code 1.
+
+        Its detail is on standard error.
+        """
         ran = self.run("-o", "json", *arguments, stdin=stdin)
         assert ran.code == 1, f"{arguments}: exit {ran.code}: {ran.err}{ran.out}"
         problem: dict[str, Any] = ran.json["error"]
@@ -125,7 +128,7 @@ class NodeProcess:
         return created
 
     def push(self, name: str, rows: Sequence[Mapping[str, object]], **headers: str) -> dict[str, Any]:
-        """Push rows as NDJSON and wait until they are committed, over a restart of the node's parts if need be."""
+        """Push rows as NDJSON and wait for the commit, over a restart if need be."""
         return self.finished(self.post(f"/local/{name}/ingest", ndjson(rows), content_type=NDJSON, **headers))
 
     def pull(self, name: str, **wishes: object) -> dict[str, Any]:
@@ -179,7 +182,7 @@ class NodeProcess:
         return {seen for seen in descendants(self.process.pid) | marked(str(self.workspace)) if seen.pid != os.getpid()}
 
     def one(self, module: str) -> int:
-        """The process id of a part: odfabric_api, odfabric_worker or odfabric_engine_spark."""
+        """Process id of a part: odfabric_api, odfabric_worker, odfabric_engine_spark."""
         found = [seen.pid for seen in self.processes() if seen.command.endswith(f" -m {module}")]
         assert len(found) == 1, (module, found)
         return found[0]

@@ -1,4 +1,4 @@
-"""A node's storage where heads of record lie in the objects, for tests of the port and of nodes that share a bucket."""
+"""Storage with heads of record in objects, for tests of port and sharing nodes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from odfabric.testing.conformance.examples import StoragePorts
 
 
 class BlocksStoredFirst:
-    """A ChainWriter that does what the commit seam does before it appends: blocks are objects by then."""
+    """A ChainWriter that stores blocks as objects first, as the commit seam does."""
 
     def __init__(self, chains: ChainWriter, objects: ObjectStore) -> None:
         self._chains = chains

@@ -26,7 +26,7 @@ class Seconds:
 
 
 class Node:
-    """A node with providers named p0, p1, ... of which p0 is meant unless said otherwise."""
+    """A node with providers p0, p1, ...; p0 is the default."""
 
     def __init__(self, providers: list[FakeProvider], **given: Any) -> None:
         self.fakes = providers

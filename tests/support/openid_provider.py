@@ -1,4 +1,4 @@
-"""An OpenID Connect provider of the tests: honest and strict, until a test makes it lie."""
+"""An OpenID Connect test provider, honest and strict until a test makes it lie."""
 
 from __future__ import annotations
 
@@ -79,7 +79,10 @@ class Asked:
 
 @dataclass
 class FakeProvider:
-    """What a test changes: `routes` by path, `metadata` and `claims` by member (None: leave it out), `sign` as a whole."""
+    """Settings of a test: `routes` by path, `metadata`, `claims`, and `sign`.
+
+    `metadata` and `claims` by member (None: leave it out), `sign` as a whole.
+    """
 
     keys: list[Key] = field(default_factory=lambda: [rsa_key()])
     routes: dict[str, Route] = field(default_factory=dict)
@@ -103,7 +106,10 @@ class FakeProvider:
         return self.server.url(self.path)
 
     def sign_in(self, url: str, subject: str = "alice", **parameters: str) -> dict[str, str]:
-        """What a browser does at `url`; the parameters with which it comes back, `parameters` among them."""
+        """What a browser does at `url`.
+
+        The parameters with which it comes back, `parameters` among them.
+        """
         asked = {name: values[0] for name, values in parse_qs(urlsplit(url).query, strict_parsing=True).items()}
         assert (asked["response_type"], asked["code_challenge_method"]) == ("code", "S256")
         assert asked["client_id"] == CLIENT_ID

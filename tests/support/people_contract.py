@@ -1,4 +1,4 @@
-"""What the commands about people and rights do for the operator of a node: the same on a workspace as over HTTP."""
+"""People commands as the operator: the same on a workspace as over HTTP."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Command:
 
 
 class PeopleCommandsContract:
-    """Fixtures: `odf` is the command as the operator, whose only dataset is `readings`; `enrol` follows links."""
+    """Fixtures: `odf`, the operator's command (dataset `readings`), `enrol` for links."""
 
     def test_accounts_are_shown_and_changed(self, odf: Command, enrol: Enrol) -> None:
         assert odf.json("account", "show")["name"] == "local"

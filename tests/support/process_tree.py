@@ -1,4 +1,4 @@
-"""Processes that a test caused, found in /proc, so that it can be shown that none of them stays.
+"""Processes of a test, found in /proc, to show that none stays.
 
 A process is known by its id together with the time of its start: ids are used again.
 """

@@ -13,7 +13,7 @@ PULSE_S = 0.005
 
 
 class PulsingEngine(MemoryEngine):
-    """Queries end when `release` is set, or when a listener raises: it is told of them every few milliseconds."""
+    """Queries end when `release` is set or a listener, called often, raises."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)

@@ -1,4 +1,4 @@
-"""Processes of tests begin with everything imported: one process of each run of pytest has it all and makes the others by forking.
+"""Test processes are forked from one with everything imported, per pytest run.
 
 Owns how that one is started, once, before anybody else starts it without its imports. Without it a process spends some seconds of a
 processor on imports before it does what a test wants of it. Not here: what it imports (`tests.drills.preloaded`).

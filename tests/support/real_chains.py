@@ -1,4 +1,6 @@
-"""Chains with real slices and checkpoints, published to a memory node or planted in one, also where they break every rule.
+"""Chains with real slices and checkpoints, published or planted in a node.
+
+In a memory node, also where they break every rule.
 
 Owns making, changing and planting. Invariant: blocks link and hash to their names, whatever else is wrong with them.
 """
@@ -49,7 +51,10 @@ def table(
     columns: pa.Schema = COLUMNS,
     **changed: Any,
 ) -> pa.Table:
-    """Rows of a slice from offset `first` written at a moment, one for each operation; columns may be replaced by name."""
+    """Rows of a slice from offset `first` written at a moment, one for each operation.
+
+    Columns may be replaced by name.
+    """
     count = len(operations)
     values: dict[str, Any] = {
         "offset": list(range(first, first + count)),
@@ -64,7 +69,10 @@ def table(
 
 @dataclass
 class RealChain:
-    """A chain that grows by any blocks; `files` are its objects by their paths below the dataset."""
+    """A chain that grows by any blocks.
+
+    `files` are its objects by their paths below the dataset.
+    """
 
     folder: Path
     kind: DatasetKind = DatasetKind.ROOT
@@ -116,7 +124,7 @@ class RealChain:
 
 
 def relinked(blocks: Sequence[EncodedBlock], position: int, changed: MetadataBlock) -> list[EncodedBlock]:
-    """The chain with another block at a position, and all after it linked and hashed anew."""
+    """The chain with another block at a position, relinked and hashed after it."""
     found = list(blocks[:position])
     found.append(_as_encoded(changed))
     for encoded in blocks[position + 1 :]:
@@ -134,7 +142,7 @@ def remote_files(blocks: Iterable[EncodedBlock], files: dict[str, bytes]) -> dic
 
 
 def plant(memory: MemoryNode, blocks: Sequence[EncodedBlock], files: dict[str, bytes]) -> CatalogEntry:
-    """Make a chain one of the node's, judged by nobody, as one that came in before there were rules."""
+    """Put an unchecked chain into the node, like one from before the rules."""
     seed = blocks[0].block.event
     assert isinstance(seed, Seed)
     prefix = dataset_prefix(seed.dataset_id)

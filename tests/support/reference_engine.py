@@ -1,4 +1,4 @@
-"""A stand-in for engines of the reference: a real server of `engine.Engine` without state, as its simplest engine is.
+"""A stand-in for the reference's simplest, stateless `engine.Engine` server.
 
 It understands one query, which takes all columns of one input. Tests spoil its answers, or the slice that it writes.
 """
@@ -28,7 +28,10 @@ Answers = Callable[[contract.TransformRequest], Iterator[contract.TransformRespo
 
 @dataclass
 class ReferenceEngine:
-    """What a running stand-in was asked, and how it shall answer. `folder` is the exchange folder, seen as `seen`."""
+    """What a running stand-in was asked, and how it shall answer.
+
+    `folder` is the exchange folder, seen as `seen`.
+    """
 
     folder: Path
     seen: str = "/opt/engine"

@@ -1,4 +1,4 @@
-"""Blocks and messages built with the FlatBuffers runtime of another project: the oracle for our own layout of tables.
+"""Blocks and messages by another project's FlatBuffers runtime, as an oracle.
 
 Knows the order of calls (children first, then fields in slot order) and leaves padding, offsets and vtables to the runtime.
 """

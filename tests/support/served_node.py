@@ -1,4 +1,7 @@
-"""A node as it runs on servers: two apis, two workers, one engine, PostgreSQL, Valkey and S3, each a process that can be killed."""
+"""A node on servers, each a process that can be killed.
+
+Two apis, two workers, one engine, PostgreSQL, Valkey and S3.
+"""
 
 from __future__ import annotations
 

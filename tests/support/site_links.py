@@ -1,4 +1,4 @@
-"""Links of a folder of HTML pages: which lead nowhere, and which load something from elsewhere."""
+"""Links of HTML pages: dead ones, and ones that load from elsewhere."""
 
 from __future__ import annotations
 

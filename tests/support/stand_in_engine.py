@@ -1,4 +1,4 @@
-"""A stand-in for the command of an OCI engine: takes the options that the node gives, and runs a script of the test instead of an image.
+"""A stand-in for an OCI engine: takes its options, runs a test script, no image.
 
 It is no engine: there are no namespaces and no images, so it shows what the node asks for and what it makes of answers, not that containers
 are shut in. Images are shell scripts in the folder `images` beside it, by the last part of their names; `killed` lists what was killed.

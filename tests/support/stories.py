@@ -1,4 +1,7 @@
-"""Datasets that stories of acceptance share; every story gives them names of its own."""
+"""Datasets that stories of acceptance share.
+
+Every story gives them names of its own.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,10 @@ READINGS_FIELDS = """
 
 
 def root(name: str, *, read: str = "kind: NdJson", merge: str = "{kind: Append}") -> str:
-    """A root dataset with a push source. `read` is the first lines of the read step, by their own indent."""
+    """A root dataset with a push source.
+
+    `read` is the first lines of the read step, by their own indent.
+    """
     return f"""\
 kind: DatasetSnapshot
 version: 1

@@ -20,7 +20,7 @@ OPTIONS = {"newstyle_gettext": "true", "silent": "false"}
 
 
 def catalogue() -> bytes:
-    """The texts of all templates, in order of texts, each with the templates that show it. Nothing in it depends on when it was made."""
+    """Texts of all templates, sorted, each with its templates; no time in it."""
     found = Catalog(project="odfabric console", charset="utf-8", header_comment="# Texts of the console's pages.")
     for path in sorted((ROOM / "templates").rglob("*.html")):
         for _, message, comments, context in _texts(path):

@@ -31,5 +31,5 @@ def todays(things: Sequence[T], *, parts: int) -> Sequence[T]:
 
 
 def examples(count: int) -> int:
-    """How many examples of a law are tried: `count` at night, a third by day, which finds what a change broke."""
+    """How many examples of a law: `count` at night, a third by day, which is enough."""
     return count if NIGHTLY else -(-count // 3)

@@ -1,4 +1,4 @@
-"""Vectors of the wire formats: the tests' own copy, or the files that ODF_VECTORS names (separated as PATH is)."""
+"""Wire format vectors: the tests' copy, or ODF_VECTORS (a list like PATH)."""
 
 from __future__ import annotations
 

@@ -9,7 +9,10 @@ T = TypeVar("T")
 
 
 def wait_until(condition: Callable[[], T], *, deadline_s: float = 20.0, what: str = "the condition") -> T:
-    """Returns the first true value of `condition`; fails the test by name when the deadline passes."""
+    """Returns the first true value of `condition`.
+
+    Fails the test by name when the deadline passes.
+    """
     end = time.monotonic() + deadline_s
     while time.monotonic() < end:
         if value := condition():
@@ -19,7 +22,10 @@ def wait_until(condition: Callable[[], T], *, deadline_s: float = 20.0, what: st
 
 
 def free_port() -> int:
-    """A loopback port that was free a moment ago; a server that can bind port 0 itself should do that instead."""
+    """A loopback port that was free a moment ago.
+
+    A server that can bind port 0 itself should do that instead.
+    """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

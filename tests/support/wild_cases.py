@@ -1,4 +1,4 @@
-"""Inputs as people have them, and what a node has to make of each: the form of `tests/cases/wild-cases.json`.
+"""Inputs of people and due answers of a node, as in `tests/cases/wild-cases.json`.
 
 A case is a manifest and steps. A step pushes bytes, or lets a source answer and pulls it, and then says what is expected: the rows of the
 state, the words of a refusal, what an answer mentions. Here is what "as expected" means; who sends and asks is the test's own affair.
@@ -35,7 +35,7 @@ def content_of(given: Mapping[str, str]) -> bytes:
 
 @dataclass(frozen=True)
 class Answered:
-    """What a node said to a step: an answer, or the problem for which it refused, with its status where it has one."""
+    """A node's response to a step: an answer, or a problem with its status if any."""
 
     taken: bool
     document: Any

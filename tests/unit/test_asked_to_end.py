@@ -47,7 +47,10 @@ def test_a_signal_ends_the_wait_at_every_moment(at: int) -> None:
 
 
 def test_an_event_would_not_be_enough() -> None:
-    """The test of the test: there are moments at which the handler waits for the lock that its own thread holds."""
+    """The test's own test: the handler may wait for a lock of its own thread.
+
+    An event would not be enough.
+    """
     assert not all(ends("threading.Event", at, within_s=2) for at in range(1, 13))
 
 

@@ -1,4 +1,4 @@
-"""Change fragments are in areas that towncrier gathers, and none is left out without a word."""
+"""Change fragments are in areas that towncrier gathers; none is dropped."""
 
 from __future__ import annotations
 

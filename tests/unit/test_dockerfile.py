@@ -1,4 +1,7 @@
-"""The two images have what their processes need, no build tools, and nothing that a process could overwrite."""
+"""The two images have what their processes need, and nothing else.
+
+No build tools, and nothing that a process could overwrite.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The maps of this repository lead somewhere: no dead path, no section of a specification forgotten."""
+"""The repository's maps: no dead path, no forgotten specification section."""
 
 import json
 import re

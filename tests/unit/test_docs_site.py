@@ -1,4 +1,4 @@
-"""The documentation site: built without a warning, no dead link, a place for every guide, nothing said that does not exist."""
+"""The documentation site: no warning, dead link, unlisted guide or false name."""
 
 import json
 import re

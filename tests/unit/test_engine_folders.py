@@ -1,4 +1,4 @@
-"""The engine's folders explain themselves: a README each, files that exist, no crowd."""
+"""The engine's folders: a README each, existing files, bounded size."""
 
 import re
 from pathlib import Path

@@ -93,7 +93,7 @@ def test_a_scheduled_run_that_is_too_late_is_missed() -> None:
     st.lists(st.sampled_from("abc"), max_size=8),
 )
 def test_owners_take_turns(waiting: list[str], running: list[str]) -> None:
-    """However many places there are, no owner gets another one while somebody who waits has fewer."""
+    """No owner, at any number of places, gets more while a waiting owner has fewer."""
     runs = [(replace(RUN, id=str(number)), owner) for number, owner in enumerate(waiting)]
     order = in_turn(runs, running)
     assert sorted(run.id for run in order) == sorted(run.id for run, _ in runs)

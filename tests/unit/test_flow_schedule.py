@@ -1,4 +1,4 @@
-"""When flows run next: durations, wall times over the changes of clocks, pauses of attempts."""
+"""When flows run next: durations, wall times over clock changes, retries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Generated code is what the .proto files say: nobody edits it, and nobody forgets to regenerate."""
+"""Generated code is what the .proto files give: unedited and up to date."""
 
 from __future__ import annotations
 

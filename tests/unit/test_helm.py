@@ -1,4 +1,7 @@
-"""The chart describes a node as this code knows it, and shuts in who runs SQL of strangers."""
+"""The chart matches this code's node and isolates the engine.
+
+It shuts in what runs SQL of strangers.
+"""
 
 from __future__ import annotations
 
@@ -161,7 +164,10 @@ def test_nothing_has_rights_and_everything_has_limits(objects: list[Object]) -> 
 
 
 def test_the_key_file_stays_its_owners_alone(objects: list[Object]) -> None:
-    """A volume that is mounted again would give the group a right to it, and the node refuses such a key file."""
+    """The key file stays its owner's alone.
+
+    A volume that is mounted again would give the group a right to it, and the node refuses such a key file.
+    """
     with_workspace = {
         component: pod["securityContext"]
         for component, pod in pods(objects)

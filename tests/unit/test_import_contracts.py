@@ -1,4 +1,7 @@
-"""The import contracts bite: each planted violation is named, so a contract that guards nothing is noticed."""
+"""Import contracts work: each planted violation is named.
+
+So a contract that guards nothing is noticed.
+"""
 
 import os
 import shutil
@@ -78,7 +81,7 @@ VIOLATIONS = {
 
 @pytest.fixture(scope="module")
 def refusals(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """What import-linter says about a copy of the tree with every violation planted, on one line."""
+    """import-linter's report on a copy with every violation planted, on one line."""
     copy = tmp_path_factory.mktemp("planted")
     shutil.copy(ROOT / "pyproject.toml", copy)
     for package in PACKAGES:

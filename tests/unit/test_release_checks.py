@@ -1,4 +1,4 @@
-"""`deploy/release` finds what would make a bad release, and says of each what to do."""
+"""`deploy/release` finds what makes a bad release, with a remedy for each."""
 
 from __future__ import annotations
 

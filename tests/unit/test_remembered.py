@@ -1,4 +1,4 @@
-"""What a process remembers is bounded, and threads that remember at once do not fail."""
+"""A process's memory is bounded, and concurrent threads do not fail."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ def test_another_thread_may_come_between_any_two_steps(other: Callable[[Remember
 
 
 def a_put_is_met_by(other: Callable[[Remembered[int, int]], object], at: int) -> bool:
-    """Whether a put has that many steps of the interpreter; after that one another thread has its turn."""
+    """Whether a put has that many steps of the interpreter.
+
+    After that one another thread has its turn.
+    """
     known = Remembered[int, int](2)
     known.put(1, 1)
     known.put(2, 2)

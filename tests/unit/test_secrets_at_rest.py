@@ -111,7 +111,10 @@ def as_older_releases_did(settings: Settings, *, name: str = "old", secret: byte
 
 
 def ended_as_on_any_sqlite(settings: Settings, name: str) -> None:
-    """Delete a subscription and leave its bytes in free space, which some builds of SQLite clear by themselves."""
+    """Delete a subscription and leave its bytes in free space.
+
+    Some builds of SQLite clear them by themselves.
+    """
     with closing(sqlite3.connect(settings.workspace / "odf.sqlite3")) as connection:
         connection.execute("PRAGMA secure_delete = OFF")
         connection.execute("DELETE FROM subscriptions WHERE id = ?", [name])
@@ -135,7 +138,7 @@ def push_and_deliver(node: Node, sender: MemoryWebhookSender, key: str) -> None:
 
 
 def files_with(settings: Settings, *sought: bytes) -> list[str]:
-    """Files of the workspace that hold one of these as bytes, or as text in hexadecimal."""
+    """Workspace files that hold one of these as bytes or hexadecimal text."""
     texts = [text for bytes_ in sought for text in (bytes_, bytes_.hex().encode(), bytes_.hex().upper().encode())]
     files = [path for path in settings.workspace.rglob("*") if path.is_file()]
     return [path.name for path in files if any(text in path.read_bytes() for text in texts)]
@@ -151,7 +154,7 @@ def stored(settings: Settings) -> dict[str, list[bytes]]:
 
 
 def checked(settings: Settings) -> None:
-    """Keys of datasets and secrets open with the key that the node has, and nothing is sealed with another."""
+    """Keys and secrets open with the node's key; nothing is sealed otherwise."""
     sealing = node_sealing(settings)
     with database_of(settings) as database:
         for store in sealed_stores(database):
@@ -219,7 +222,7 @@ def test_nothing_of_them_stays_in_the_file_or_its_log(settings: Settings) -> Non
 
 
 def test_secrets_of_subscriptions_that_have_ended_go_too(settings: Settings) -> None:
-    """A database of an older release, in which nothing is in the clear any more but in free space."""
+    """A database of an old release with plain secrets in free space only."""
     made(settings)
     as_older_releases_did(settings, secret=OTHER)
     ended_as_on_any_sqlite(settings, "old")

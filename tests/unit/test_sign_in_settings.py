@@ -1,4 +1,4 @@
-"""Settings of signing in: they reach the adapters, and what is wrong is told with its place."""
+"""Sign-in settings reach the adapters; errors are placed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Log lines: one a record, for people or programs, with the ids of the work that they belong to."""
+"""Log lines: one a record, for people or programs, with their work's ids."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns in which the rows of a slice change nothing, beside an oracle that looks at one row after the other."""
+"""Columns that a slice leaves unchanged, against a row-by-row oracle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A dataset of which a test writes the changelog itself, block by block, beside an oracle of what it adds up to."""
+"""A dataset whose changelog a test writes by blocks, beside a summing oracle."""
 
 from __future__ import annotations
 

@@ -186,7 +186,7 @@ def test_what_comes_during_a_run_waits_for_the_next_one(memory: MemoryNode) -> N
 
 
 class Unassuming(MemoryEngine):
-    """Keeps no state, knows no watermark and leaves out all rows but those of one city."""
+    """A stateless engine without watermarks that keeps the rows of one city."""
 
     def execute_transform(self, request: TransformRequest, *, progress: ProgressListener) -> TransformResult:
         result = super().execute_transform(request, progress=progress)
@@ -197,7 +197,10 @@ class Unassuming(MemoryEngine):
 
 
 def test_an_engine_that_leaves_nothing_to_record_is_given_more(memory: MemoryNode) -> None:
-    """Such a transaction would consume nothing, so the next one would be the same again."""
+    """An engine that leaves nothing to record gets more.
+
+    Such a transaction would consume nothing, so the next one would be the same again.
+    """
     memory.use_engine(Unassuming(memory.folder / "exchange"))
     history(memory)
     derived = memory.add(DERIVED)
@@ -269,7 +272,10 @@ def change(memory: MemoryNode, query: str) -> None:
 
 
 class Choosy(MemoryEngine):
-    """Takes every transform as one that names all columns but `note`: whether its input has that makes no difference."""
+    """Takes every transform as naming all columns but `note`.
+
+    Whether its input has that makes no difference.
+    """
 
     def validate_query(self, request: ValidateRequest) -> ValidateResult:
         result = super().validate_query(request)
@@ -288,7 +294,10 @@ def without_note(schema: DataSchema) -> DataSchema:
 def test_columns_that_a_query_needs_are_there_in_its_first_transaction(
     memory: MemoryNode, engine: type[MemoryEngine], rows: list[int]
 ) -> None:
-    """What a query gives over the first schema of an input may be other than what it was accepted for."""
+    """Columns that a query needs are there in its first transaction.
+
+    What a query gives over the first schema of an input may be other than what it was accepted for.
+    """
     history(memory)
     history(memory, WITH_NOTES, pushes=3)
     chosen, derived = memory.add(BOTH), memory.add(DERIVED.replace("readings", "chosen"))
@@ -394,7 +403,10 @@ def test_one_large_block_does_not_make_all_that_follow_small(memory: MemoryNode)
 
 
 def test_a_need_that_does_not_shrink_with_the_records_ends_the_division(memory: MemoryNode) -> None:
-    """Such as a table that every record meets: then smaller transactions only read it more often."""
+    """A need that does not shrink with the records ends the division.
+
+    Such as a table that every record meets: then smaller transactions only read it more often.
+    """
     root = memory.add(ROOT)
     push(memory, root, "".join(row(1, f"city {number}") for number in range(200)))
     for day in range(2, 6):

@@ -1,4 +1,4 @@
-"""Checkpoints that build on others: all of them reach the engine, and verification misses none."""
+"""Incremental checkpoints: all reach the engine, and verification misses none."""
 
 from __future__ import annotations
 

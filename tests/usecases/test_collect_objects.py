@@ -1,4 +1,4 @@
-"""The collector: what nothing names goes, what a chain names stays, however commits and the collector meet."""
+"""The collector: garbage goes, named objects stay, however commits meet it."""
 
 from __future__ import annotations
 
@@ -294,7 +294,7 @@ def test_house_keeping_goes_on_in_portions_and_rests_between_rounds(tmp_path: Pa
 
 
 class Race:
-    """A commit that names a slice which was stored long ago for nothing, and a collector."""
+    """A commit that names an old orphaned slice, and a collector."""
 
     def __init__(self, folder: Path) -> None:
         self.memory, self.entry = started(folder, lock_wait_s_max=0)
@@ -325,7 +325,10 @@ class Race:
         return list(self.memory.node.objects.collect(dry_run=False))
 
     def check(self) -> None:
-        """Nothing that is named is gone; after another try and another round, all is there and nothing else."""
+        """Nothing that is named is gone.
+
+        After another try and another round, all is there and nothing else.
+        """
         memory, entry = self.memory, self.entry
         memory.restart()
         assert named(memory, entry) <= keys(memory)
@@ -377,7 +380,10 @@ def calls_of(folder: Path, verb: Callable[[Race], object]) -> int:
 
 
 def test_a_commit_gets_in_between_two_deletions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It waits for a few deletions, not for all, and what it names then is not taken by those that come after it."""
+    """A commit gets in between two deletions.
+
+    It waits for a few deletions, not for all, and what it names then is not taken by those that come after it.
+    """
     monkeypatch.setattr(collect_objects, "DELETED_AT_ONCE_MAX", 2)
     race = Race(tmp_path)
     memory, entry = race.memory, race.entry
@@ -387,7 +393,10 @@ def test_a_commit_gets_in_between_two_deletions(tmp_path: Path, monkeypatch: pyt
     deleted: list[str] = []
 
     class Watching(Interceptor):
-        """At the first deletion the commit cannot be made; it is made as soon as nobody holds the lock."""
+        """At the first deletion the commit cannot be made.
+
+        It is made as soon as nobody holds the lock.
+        """
 
         def __init__(self) -> None:
             self.waiting = self.committed = False

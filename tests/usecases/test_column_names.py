@@ -1,4 +1,4 @@
-"""Names of columns in a manifest are judged before a dataset is made, at their place, and nothing is left of what was refused."""
+"""Column names of a manifest are judged in place first; refusals leave nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Container sources: variables, states, batches, and containers that break the protocol."""
+"""Container sources: variables, states, batches, protocol violations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Variables and secrets of datasets: who sets them, where templates find them, and where secrets never appear."""
+"""Variables and secrets: who sets them, templates, and no leaks.
+
+Where templates find them, and where secrets never appear.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Descriptions, listings, blocks and lineage are what the chains say, as far as the reader may know it."""
+"""Descriptions, listings, blocks and lineage match the chains, within rights."""
 
 from __future__ import annotations
 

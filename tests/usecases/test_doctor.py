@@ -1,4 +1,4 @@
-"""Checks of a node's surroundings: what is told, what is broken, and that no check stops another."""
+"""Checks of surroundings: reports, failures, and independence of each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inputs of a query are the datasets that it names, not those whose names occur in it."""
+"""A query's inputs are the datasets it names, not names that occur in it."""
 
 from __future__ import annotations
 

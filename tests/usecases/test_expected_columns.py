@@ -1,4 +1,4 @@
-"""Columns of datasets without data: what their sources declare and what follows from it, or nothing."""
+"""Columns of datasets without data: declared or derived ones, or none."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SECOND = """  - kind: AddPushSource
 
 
 class ListeningEngine(MemoryEngine):
-    """Keeps the columns of each input that a query is judged over, and refuses queries of inputs that have some."""
+    """Keeps each judged input's columns, and refuses inputs that have some."""
 
     def __init__(self, exchange_root: Path) -> None:
         super().__init__(exchange_root)

@@ -1,4 +1,6 @@
-"""Every port call of the main verbs fails once, before and after its effect; nothing is lost or doubled.
+"""Every port call of the main verbs fails once, before and after its effect.
+
+Nothing is lost or doubled.
 
 The scenario runs once under a plan that watches, then once for each call and each fault it can have: each day for half of them,
 for all if `ODF_TEST_TURNS` is `night`. A verb that was told of a fault
@@ -82,7 +84,10 @@ def finish(memory: MemoryNode, job: Job | None) -> None:
 
 
 def insist(verb: Callable[[], T], *, tolerate: type[Exception] = External) -> T | None:
-    """Call again after a fault, as whoever asked would; `tolerate` is what a repeated success may say."""
+    """Call again after a fault, as whoever asked would.
+
+    `tolerate` is what a repeated success may say.
+    """
     for _ in range(ATTEMPTS_MAX):
         try:
             return verb()
@@ -94,7 +99,7 @@ def insist(verb: Callable[[], T], *, tolerate: type[Exception] = External) -> T 
 
 
 def check(memory: MemoryNode) -> None:
-    """Chains verify, rows and transactions are there once, every event was delivered, in order."""
+    """Chains verify; rows and transactions are there once, events once in order."""
     memory.restart()
     root, derived = (memory.node.datasets.resolve(parse_dataset_alias(name)) for name in ("readings", "copied"))
     for entry in (root, derived):

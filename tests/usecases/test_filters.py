@@ -1,4 +1,4 @@
-"""Subscriptions that want some changes only, and the changed records with their events."""
+"""Subscriptions to some changes only, and changed records in events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scheduler under everything at once: whatever happens, nothing is lost, nothing is doubled, nothing waits for ever.
+"""The scheduler under everything at once: nothing lost, doubled or stuck.
 
 Each seed is a history of a node with a random graph of datasets: pushes, runs that are interrupted, workers that die with a job in hand, two
 schedulers at once, calls that fail before or after their effect, people who pause and cancel, clocks that jump. Then peace: all
@@ -46,7 +46,7 @@ class Weather:
 
 
 class History:
-    """A node with a root dataset and some that are derived from it, and what happens to it."""
+    """A node with a root and derivatives, and what happens to it."""
 
     def __init__(self, seed: int, folder: Path) -> None:
         self.chance = random.Random(seed)

@@ -1,4 +1,4 @@
-"""Flows: derivative datasets follow their inputs, schedules poll, failures are tried again, and whoever waits is told why."""
+"""Flows: derivatives follow, schedules poll, failures repeat, waits are explained."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def push(memory: MemoryNode, entry: CatalogEntry, text: str) -> None:
 
 
 def derived(memory: MemoryNode, name: str, *inputs: str) -> CatalogEntry:
-    """A derivative dataset of all rows of its last input, which is read together with the others."""
+    """A derivative of all rows of its last input, which is read with the others."""
     refs = ", ".join(f"{{datasetRef: {each}}}" for each in inputs)
     query = f"SELECT * FROM {inputs[-1]}"
     manifest = DERIVED.replace("name: copied", f"name: {name}")

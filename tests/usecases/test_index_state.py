@@ -1,4 +1,4 @@
-"""Indexes behind the verbs: brought forward by jobs, read by merges, never waited for."""
+"""Indexes behind verbs: jobs maintain them, merges read them, none waits."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def frontier(memory: MemoryNode, entry: CatalogEntry) -> IndexFrontier | None:
 
 @pytest.fixture
 def histories(memory: MemoryNode, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """Names of the files that each merge was given, and with each the check that they hold all keys."""
+    """Names of the files of each merge, and the check that they hold all keys."""
     seen: list[list[str]] = []
     honest = memory.engine.ingest
 

@@ -1,4 +1,7 @@
-"""A dataset that is deleted and one that begins to read it: whoever is later is refused, however they meet."""
+"""A deletion and a new reader of one dataset: the later one is refused.
+
+However they meet.
+"""
 
 from __future__ import annotations
 
@@ -130,7 +133,7 @@ def meet(two: Two, inner: Callable[[Two], object]) -> None:
 
 
 class FewLocks:
-    """Objects in a store that holds two locks at once for a process, and lets others wait for a moment."""
+    """Objects with two locks at once for a process; others wait for a moment."""
 
     def __init__(self, objects: Any) -> None:
         self._objects = objects

@@ -1,4 +1,7 @@
-"""Work that meets other work: two polls of one source, a cancelled push, a bug, a name that is taken elsewhere."""
+"""Work that meets other work: polls, a cancelled push, a bug, a taken name.
+
+Two polls of one source, a name that is taken elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -146,7 +149,10 @@ def test_a_job_that_committed_before_it_died_for_the_last_time_has_succeeded(mem
 
 
 def test_a_copy_cannot_take_the_place_of_a_dataset_that_is_here(memory: MemoryNode) -> None:
-    """A peer names the seed of our own dataset: refused at once, and nothing of ours has changed."""
+    """A copy cannot replace a dataset that is here.
+
+    A peer names the seed of our own dataset: refused at once, and nothing of ours has changed.
+    """
     entry = memory.add(ROOT)
     memory.remotes.publish_store("https://elsewhere.example/x", memory.objects, prefix=dataset_prefix(entry.id))
     alias = DatasetAlias(memory.node.account, Name("second"))
@@ -164,7 +170,10 @@ def test_a_query_touches_no_dataset_whose_name_only_begins_alike(memory: MemoryN
 
 
 def test_a_command_leaves_the_pulls_of_a_node_to_the_node(memory: MemoryNode) -> None:
-    """They have other rights to files; its own pull behind it waits until a worker has done the first one."""
+    """They have other rights to files.
+
+    Its own pull behind it waits until a worker has done the first one.
+    """
     polled = memory.add(POLLED)
     memory.files.add("arrivals/1.ndjson", ROW, modified_at=START)
     of_node = memory.node.requests.pull(PullRequest(dataset=polled.id, alias=polled.alias))
@@ -238,7 +247,10 @@ def test_a_head_that_is_about_to_be_published_is_no_fault_of_a_dataset(memory: M
 
 
 def test_of_two_who_store_the_progress_the_later_one_does_not_store_an_older(memory: MemoryNode) -> None:
-    """The thread that keeps a job alive is slow, and the job itself fixes its system time meanwhile."""
+    """Of two writers of progress the later one does not store an older.
+
+    The thread that keeps a job alive is slow, and the job itself fixes its system time meanwhile.
+    """
     entry = memory.add(ROOT)
     _, state = memory.node.repository.current(entry.id)
     at_heartbeat = AtCall("before", "job.heartbeat")

@@ -1,4 +1,4 @@
-"""Sources that subscribe to a broker: at least once, acknowledged after the commit."""
+"""Subscribed broker sources: at least once, acknowledged after the commit."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_a_failed_commit_acknowledges_nothing(memory: MemoryNode, tmp_path: Path
 
 
 def test_every_call_from_receiving_to_acknowledging_may_fail(tmp_path: Path) -> None:
-    """At least once: under one fault anywhere every message is there, and at most one batch twice."""
+    """One fault anywhere: every message at least once, at most one batch twice."""
     plan = FaultPlan()
     pull_under(MemoryNode(tmp_path / "watched"), plan)
     names = [call.name for call in plan.calls]

@@ -1,4 +1,4 @@
-"""Every webhook is signed with the node's key, which is made once, published, and can be changed."""
+"""Webhooks are signed with the node's key: made once, published, changeable."""
 
 from __future__ import annotations
 

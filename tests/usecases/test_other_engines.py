@@ -1,4 +1,4 @@
-"""Transforms that name their engine: run where they belong, and never judged by an engine that did not make them."""
+"""Transforms that name their engine run on it and are judged only by it."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ THEIRS = EngineIdentity(name="spark", version="9", digest="77" * 32)
 
 
 class EngineOfAnotherMaking:
-    """Our engine, as it would be if another project had made it: other rows, and a checkpoint of another form, or none."""
+    """Our engine as another project's: other rows, another checkpoint or none."""
 
     def __init__(self, memory: MemoryNode, *, checkpoint: bytes | None) -> None:
         self._memory = memory

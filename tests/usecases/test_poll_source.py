@@ -1,4 +1,4 @@
-"""Polling that is honest: what is asked, what is taken, what is passed over and why."""
+"""Honest polling: what is asked, taken, passed over, and why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Profiles from the statistics of slices: of the slices that are read, and unknown as soon as one of them tells nothing."""
+"""Profiles from statistics of read slices: unknown as soon as one gives none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`refs/head` says what the database says, whoever is late and whatever lock was lost."""
+"""`refs/head` says what the database says, with late writers and lost locks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ def readings(memory: MemoryNode) -> CatalogEntry:
 
 
 class WithoutLock:
-    """The objects as a process sees them that has lost its lock and does not know; `meanwhile` happens before it writes."""
+    """The objects as a process sees them that has lost its lock and does not know.
+
+    `meanwhile` happens before it writes.
+    """
 
     def __init__(self, objects: Any, meanwhile: Callable[[], None]) -> None:
         self._objects, self._meanwhile = objects, meanwhile

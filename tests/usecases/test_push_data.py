@@ -177,7 +177,7 @@ def test_a_body_that_breaks_leaves_nothing(memory: MemoryNode, readings: Catalog
 
 
 def test_a_stale_worker_cannot_commit_a_job_twice(memory: MemoryNode, readings: CatalogEntry) -> None:
-    """Both hold a lease of the same job, the first one's has run out: exactly one commit."""
+    """Two leases of one job, the first one expired: exactly one commit."""
     job = accept(memory, push(readings))
     stale = memory.node.jobs.lease("first")
     memory.clock.advance(31_000)

@@ -1,4 +1,4 @@
-"""Pushes that wait behind each other are committed together, and nobody can tell but by the block."""
+"""Waiting pushes are committed together, visible only by the block."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Cursors: baseline and changes add up to the chain, the same again until acknowledged, one holder, and never a silent reset."""
+"""Cursors: baseline plus changes equal the chain; redelivery; no silent reset.
+
+The same again until acknowledged, one holder.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,10 @@ Row = tuple[str | None, int | None]
 
 @dataclass
 class Growing:
-    """A dataset that takes operations of any kind, and what they add up to after each block, counted one by one."""
+    """A dataset of any operations, and its state after each block.
+
+    What they add up to, counted one by one.
+    """
 
     memory: MemoryNode
     entry: CatalogEntry

@@ -1,4 +1,4 @@
-"""Reading a state: as of a block, at a time, from the index or from the chain, with the same rows."""
+"""Reading a state: by block or time, from index or chain, the same rows."""
 
 from __future__ import annotations
 

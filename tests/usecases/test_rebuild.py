@@ -1,4 +1,7 @@
-"""The database comes back from the object store: same catalog, heads, index and idempotency; what is damaged is left out and told."""
+"""The database is rebuilt from objects; what is damaged is left out and reported.
+
+Same catalog, heads, index and idempotency.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,7 @@ def committed(memory: MemoryNode, name: str, key: str | None, city: str) -> dict
 
 
 def grown(folder: Path, *, seed: int = 0, pushes: int = 6) -> MemoryNode:
-    """A node with datasets that were pushed to with and without keys, and one that is derived."""
+    """A node with datasets pushed with and without keys, and a derivative."""
     memory, random = MemoryNode(folder, seed=seed), Random(seed)
     for manifest in (ROOT, DERIVED, ROOT.replace("name: readings", "name: empty")):
         memory.add(manifest)
@@ -67,7 +70,10 @@ def entry_of(memory: MemoryNode, name: str) -> CatalogEntry:
 
 
 def database(memory: MemoryNode, names: Sequence[str] = NAMES, keys: int = 8) -> list[object]:
-    """What of the database must come back: entries but for what only the database knows, heads, index, records."""
+    """What a rebuild must restore: entries, heads, index, records.
+
+    Entries but for what only the database knows.
+    """
     found: list[object] = []
     for name in names:
         entry, chains = entry_of(memory, name), memory.node.ports.chains
@@ -275,7 +281,7 @@ def test_a_database_that_is_ahead_is_left_alone(tmp_path: Path) -> None:
 
 
 def unpublished(memory: MemoryNode) -> tuple[CatalogEntry, list[Multihash]]:
-    """The store of a node that died between its last two commits and their publication."""
+    """The store of a node that died between its last two commits and publication."""
     readings = entry_of(memory, "readings")
     older = memory.objects.read_ref(head_key(readings.id))
     for number in range(2):

@@ -1,4 +1,4 @@
-"""A dataset under another name: its objects say so, derived datasets go on, and nobody takes a name that is taken."""
+"""Renamed datasets: objects say so, derivatives go on, no name is taken twice."""
 
 from __future__ import annotations
 

@@ -237,7 +237,7 @@ def test_abandoned_uploads_go_away(memory: MemoryNode) -> None:
 
 
 def test_finishing_survives_a_fault_at_any_call(tmp_path: Path) -> None:
-    """A process that goes on after a fault at any call of the finish pushes the file once."""
+    """After a fault at any call of the finish, the next process pushes once."""
     plan = FaultPlan()
     for number in range(-1, 100):
         if number >= len(plan.calls) and number >= 0:

@@ -1,4 +1,4 @@
-"""Serving objects to peers: a hash is not a permission, and asking for what is not there costs no walk along the chain."""
+"""Serving objects: a hash is no permission, and a miss costs no chain walk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changing what a dataset says of itself: only what differs is committed, and nobody's change is lost."""
+"""Changing a dataset's info: only differences, and no lost updates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changing the sources of a root dataset: what is committed, what rows may bring then, and what is refused."""
+"""Changing a root dataset's sources: commits, allowed rows, refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changing the transform of a dataset: what is committed, what the next run does, and that verification agrees."""
+"""Changing a dataset's transform: commits, the next run, verification."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ content:
 
 
 class Story:
-    """Two inputs, and a dataset that is a copy of the first until its transform is changed."""
+    """Two inputs, and a copy of the first until its transform is changed."""
 
     def __init__(self, folder: Path) -> None:
         self.memory = MemoryNode(folder)
@@ -178,7 +178,10 @@ def test_the_same_transform_takes_up_a_column_that_an_input_has_got(story: Story
 
 
 def test_a_column_that_an_input_has_got_in_between_is_refused(story: Story) -> None:
-    """The pull behind it would be: slices have the columns of the schema in their order."""
+    """A column that an input got in between is refused.
+
+    The pull behind it would be: slices have the columns of the schema in their order.
+    """
     story.add_column(story.readings, "note", last=False)
     head = story.memory.node.datasets.head(story.chosen).hash
     with pytest.raises(IncompatibleSchema, match="another order"):
@@ -308,7 +311,7 @@ def test_the_transform_that_is_there_is_computed_anew_if_asked(story: Story) -> 
 
 
 class EngineOfRuns(MemoryEngine):
-    """Judges a transform only by running it, as engines behind the contract of the reference do."""
+    """Judges a transform only by running it, as reference engines do."""
 
     def validate_query(self, request: ValidateRequest) -> ValidateResult:
         return ValidateResult(problems=(), data_schema=None, operator_class=None, keys=())
@@ -382,7 +385,10 @@ def test_no_dataset_is_derived_from_itself(tmp_path: Path) -> None:
 
 
 def test_a_circle_that_is_there_is_told_and_goes(tmp_path: Path) -> None:
-    """Two transforms that are set at the same moment may make one: neither looks at the other."""
+    """A cycle of transforms is reported and can be removed.
+
+    Two transforms that are set at the same moment may make one: neither looks at the other.
+    """
     story = Story(tmp_path)
 
     def build(base: Head) -> PlannedCommit:

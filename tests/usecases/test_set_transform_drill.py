@@ -1,4 +1,7 @@
-"""Every port call of a change of a transform and of its migration fails once, before and after its effect: half of them each day."""
+"""A changed transform and its migration, with each port call failing once.
+
+Before and after its effect: half of them each day.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,7 @@ def pull_later(story: Story) -> None:
 
 
 def check(story: Story) -> None:
-    """One change, one migration, the rows of the new transform, and a chain that verifies."""
+    """One change, one migration, the new transform's rows, and a valid chain."""
     assert story.records() == [(0, "Kyiv"), (0, "Lviv"), (1, "Kyiv"), (1, "Lviv"), (0, "Oslo")]
     assert [event for event in story.events() if event in (SetTransform, ExecuteTransform)] == [
         SetTransform,

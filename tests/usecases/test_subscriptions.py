@@ -1,4 +1,7 @@
-"""Subscriptions that are paused, tried, disabled, given another secret; deliveries that are logged and replayed."""
+"""Subscriptions that are paused, tried, disabled, given another secret.
+
+Deliveries that are logged and replayed.
+"""
 
 from __future__ import annotations
 

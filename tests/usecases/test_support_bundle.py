@@ -1,4 +1,4 @@
-"""What a support bundle holds: parts that cannot be read stop no others, and errors tell nothing of what somebody sent."""
+"""A support bundle's parts: failures are isolated, errors reveal no user data."""
 
 from __future__ import annotations
 

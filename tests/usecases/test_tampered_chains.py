@@ -1,4 +1,6 @@
-"""A chain that says of its objects what they are not: pulling refuses it, verification names it, nothing else follows from it.
+"""A chain that misstates its objects: refused by pull, named by verification.
+
+Nothing else follows from it.
 
 The law: of a valid chain any member of any data block is changed, and the chain after it hashed anew. What no rule can tell from
 another honest chain is named here, and nothing else is left out.
@@ -64,7 +66,10 @@ def day(number: int) -> Instant:
 
 
 def root_chain(folder: Path) -> RealChain:
-    """Blocks with and without rows; checkpoints that are repeated and renewed; a second schema."""
+    """Blocks with and without rows.
+
+    Checkpoints that are repeated and renewed; a second schema.
+    """
     chain = RealChain(folder)
     chain.add(SCHEMA)
     one, two = chain.checkpoint("one"), chain.checkpoint("checkpoint two")
@@ -196,7 +201,10 @@ def checkpoint_mutants(checkpoint: Checkpoint) -> Iterator[tuple[str, Checkpoint
 
 
 def wrong_watermarks(event: DataEvent, follower: DataEvent | None) -> Iterator[Instant | None]:
-    """A later watermark may have been set by hand, so only one that the next block goes back from is wrong."""
+    """Only a watermark that the next block goes back from is wrong.
+
+    A later watermark may have been set by hand.
+    """
     assert event.new_watermark is not None
     yield Instant(FIRST_INSTANT.epoch_ns - 1)
     yield Instant(LAST_INSTANT.epoch_ns + 1)

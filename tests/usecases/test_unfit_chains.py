@@ -1,4 +1,7 @@
-"""Chains whose rows, names, times or schemas nobody can use: refused by a pull, named by verification if they came in before."""
+"""Chains with unusable rows, names, times or schemas: refused or reported.
+
+Refused by a pull, named by verification if they came in before.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,7 @@ Build = Callable[[RealChain], None]
 
 @dataclass(frozen=True)
 class Case:
-    """A chain that is refused by the rule, its neighbour that is not, and a word of the refusal."""
+    """A chain that breaks the rule, a neighbour that does not, a word of the refusal."""
 
     word: str
     bad: Build

@@ -1,4 +1,7 @@
-"""Files without a dataset: uploaded once, judged, tried and pushed; whose they are, how long they stay, and that a trial leaves nothing."""
+"""Files without a dataset: uploaded, judged, tried, pushed.
+
+Whose they are, how long they stay, and that a trial leaves nothing.
+"""
 
 from __future__ import annotations
 

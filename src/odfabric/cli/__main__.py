@@ -1,4 +1,4 @@
-"""`python -m odfabric.cli`, which is what `./odf` runs, and `odf` of an installed package."""
+"""`python -m odfabric.cli`: what `./odf` and an installed package's `odf` run."""
 
 import os
 import sys
@@ -8,7 +8,10 @@ from odfabric.cli.app import main
 
 
 def run() -> None:
-    """One command of an installed package, by the arguments of this process; ends it with the exit code."""
+    """One command of an installed package, by the arguments of this process.
+
+    Ends it with the exit code.
+    """
     # One archive of the engine's classes serves all workspaces of a user; making it costs a core for half a minute.
     caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     os.environ.setdefault("ODF_ENGINE_CACHE", str(Path(caches) / "odfabric" / "engine"))

@@ -171,7 +171,10 @@ def _run(hoisted: list[str]) -> int:
 
 
 def hoist(arguments: Sequence[str]) -> list[str]:
-    """Move options that every verb takes to the front, where they are declared once; what follows `--` stays."""
+    """Move options that every verb takes to the front, where they are declared once.
+
+    What follows `--` stays.
+    """
     front: list[str] = []
     rest: list[str] = []
     position = 0
@@ -191,7 +194,10 @@ def hoist(arguments: Sequence[str]) -> list[str]:
 
 
 def asks_json(hoisted: Sequence[str]) -> bool:
-    """Whether the last `--output` says json; `hoisted` has options of every verb in front. For errors, before options are read."""
+    """Whether the last `--output` says json.
+
+    `hoisted` has options of every verb in front. For errors, before options are read.
+    """
     chosen = ""
     position = 0
     while position < len(hoisted):
@@ -210,7 +216,10 @@ def asks_json(hoisted: Sequence[str]) -> bool:
 
 
 def _not_installed(missing: ModuleNotFoundError) -> InvalidRequest:
-    """The package was installed without the extra that this verb needs; a module of our own that is missing is a bug."""
+    """The package was installed without the extra that this verb needs.
+
+    A module of our own that is missing is a bug.
+    """
     if missing.name is None or missing.name.startswith("odfabric"):
         raise missing
     return InvalidRequest(

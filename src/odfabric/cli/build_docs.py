@@ -1,4 +1,4 @@
-"""The verb `docs`: builds the documentation site from the checkout, with every warning as an error.
+"""The verb `docs`: builds the documentation site, warnings are errors.
 
 Owns where it is built and with which options of Sphinx. It installs nothing: the launcher has done that.
 """
@@ -36,7 +36,10 @@ def docs(
 
 
 def build_site(sources: Path, folder: Path) -> int:
-    """Build the pages of `sources` into `folder`; the exit code of Sphinx. Nothing is kept from an earlier build but foreign files."""
+    """Build the pages of `sources` into `folder`; the exit code of Sphinx.
+
+    Nothing is kept from an earlier build but foreign files.
+    """
     configuration = ROOT / "docs/site"
     if not configuration.is_dir() or importlib.util.find_spec("sphinx") is None:
         raise InvalidRequest(

@@ -25,7 +25,10 @@ GLOBAL_OPTIONS = ("--workspace", "--node", "--token", "--credentials", "--output
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandContext:
-    """Options of every verb. `token_typed`: the token stands on the command line, not in the environment."""
+    """Options of every verb.
+
+    `token_typed`: the token stands on the command line, not in the environment.
+    """
 
     workspace: str
     node: str | None
@@ -55,7 +58,9 @@ def context_of(context: typer.Context) -> CommandContext:
 
 @contextmanager
 def backend_of(context: CommandContext, output: Output, *, pulls: bool = False) -> Iterator[Backend]:
-    """The node that was named, else the workspace. Raises NotFound for a folder that is no workspace.
+    """The node that was named, else the workspace.
+
+    Raises NotFound for a folder that is no workspace.
 
     A token that was given goes before that of a login. With `pulls` a workspace uses this user's logins to copy from other nodes.
     """
@@ -93,7 +98,10 @@ def _backend(context: CommandContext, output: Output, pulls: bool) -> Iterator[B
 
 
 def workspace_settings(context: CommandContext) -> Settings:
-    """Settings of the workspace. Raises NotFound for a folder that is none, InvalidRequest."""
+    """Settings of the workspace.
+
+    Raises NotFound for a folder that is none, InvalidRequest.
+    """
     from odfabric.settings import read_settings
     from odfabric.wiring import is_workspace
 
@@ -106,7 +114,10 @@ def workspace_settings(context: CommandContext) -> Settings:
 
 
 def _with_logins(settings: Settings, credentials: Credentials) -> Settings:
-    """Settings by which this command copies from nodes where its user is logged in; tokens that were set go before logins."""
+    """Settings by which this command copies from nodes where its user is logged in.
+
+    Tokens that were set go before logins.
+    """
     from pydantic import SecretStr
 
     logins = {origin: SecretStr(login.token) for origin, login in credentials.all().items()}

@@ -10,7 +10,10 @@ from odfabric.model.operation import OperationType
 
 
 def said_of(result: Mapping[str, object]) -> str:
-    """E.g. "3 rows added, 1 corrected; stored `op` as `_op`, for system columns have these names"."""
+    """The result in words: "3 rows added, 1 corrected; stored `op` as `_op`, ..".
+
+    The reason follows: system columns have these names.
+    """
     rows = _changes(result) if "changes" in result else _new_rows(result)
     notes = (_dropped_rows, _renamed_columns, _undeclared_fields, _added_columns, _rejected_rows)
     return rows + "".join(note(result) for note in notes)
@@ -65,7 +68,7 @@ def counted(number: int, what: str) -> str:
 
 
 def show_trial(result: Mapping[str, Any], file: str, output: Output) -> None:
-    """What a push of a file would do: counts and the first records, or what is wrong with it."""
+    """What a push would do: counts and first records, or what is wrong with the file."""
     if "problem" not in result:
         output.result(None, f"{file}: {said_of(result)} (nothing is committed)")
         output.rows([_record(one) for one in result["sample"]])

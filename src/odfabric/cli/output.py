@@ -76,7 +76,10 @@ class Output:
         sys.stderr.flush()
 
     def progress(self, line: str) -> None:
-        """What is being done: a line that the next one replaces on a terminal; a line now and then in a pipe."""
+        """Show what is being done.
+
+        A line that the next one replaces on a terminal; a line now and then in a pipe.
+        """
         if line == self._shown:
             return
         if sys.stderr.isatty():
@@ -102,7 +105,7 @@ class Output:
 
 
 class WarningLines(logging.Handler):
-    """Warnings of the library as one line each for the person at the command, such as an attempt that is repeated."""
+    """Warnings of the library, one line each, such as an attempt that is repeated."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one line."""
@@ -112,7 +115,10 @@ class WarningLines(logging.Handler):
 
 
 def _in_words(row: Mapping[str, object]) -> dict[str, object]:
-    """A stored row with the name of its operation: the second column of every dataset, whatever its vocabulary calls it."""
+    """A stored row with the name of its operation, the second column of each dataset.
+
+    Whatever its vocabulary calls that column.
+    """
     shown = dict(row)
     name = list(shown)[_OPERATION_COLUMN]
     value = shown[name]

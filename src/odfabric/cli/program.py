@@ -6,5 +6,8 @@ _AS_A_MODULE = "odfabric/cli/__main__.py"
 
 
 def program() -> str:
-    """`./odf` in a checkout, where the launcher runs this as a module; else the command that was installed."""
+    """`./odf` in a checkout, where the launcher runs this as a module.
+
+    Else the command that was installed.
+    """
     return "./odf" if sys.argv[0].endswith(_AS_A_MODULE) else "odf"

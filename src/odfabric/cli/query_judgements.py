@@ -1,4 +1,6 @@
-"""Judgements of queries for people: tables of operators and columns, or what is wrong and what to write instead.
+"""Judgements of queries for people.
+
+Tables of operators and columns, or what is wrong and what to write instead.
 
 With `-o json` it is the same document as the answer of a batch line, and for manifests the place in the file.
 """
@@ -22,7 +24,10 @@ def is_accepted(result: ValidateResult) -> bool:
 
 
 def show_judgements(output: Output, judged: Mapping[str, ValidateResult], placed: Mapping[str, PlacedSnapshot]) -> None:
-    """Prints judgements by the names of their queries; `placed` are the manifests that hold them, if any do."""
+    """Prints judgements by the names of their queries.
+
+    `placed` are the manifests that hold them, if any do.
+    """
     if output.as_json:
         output.document([_document(name, result, placed.get(name)) for name, result in judged.items()])
         return
@@ -57,7 +62,7 @@ def _document(name: str, result: ValidateResult, placed: PlacedSnapshot | None) 
 
 
 def _in_manifest(problem: QueryProblem, placed: PlacedSnapshot) -> dict[str, object] | None:
-    """The place of a problem in the file, None for one of columns that stand elsewhere."""
+    """The place of a problem in the file, None for one of columns placed elsewhere."""
     if problem.of_input is not None:
         return None
     place = placed.place_of(problem.step, problem.line, problem.column)

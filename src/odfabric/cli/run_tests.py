@@ -1,4 +1,4 @@
-"""The verb `test`: every check that guards this repository, in the order in which a failure is cheapest.
+"""The verb `test`: every check of this repository, cheapest failures first.
 
 Owns which checks run, with which parallelism, and the closing line `N passed, N failed`. It installs nothing: the launcher
 has done that. With `--nightly` it runs all tests, without it a part of the slowest, another one each day. With other arguments it is pytest
@@ -78,7 +78,10 @@ ABORT_S_MAX = 10.0
 
 @dataclass(frozen=True)
 class Counts:
-    """What one pytest run did; a skipped test is a check that was silently not made, so it counts as a failure."""
+    """What one pytest run did.
+
+    A skipped test is a check that was silently not made, so it counts as a failure.
+    """
 
     passed: int
     failed: int
@@ -88,7 +91,10 @@ class Counts:
 
 
 def run(args: Sequence[str]) -> int:
-    """Runs everything, or pytest with `args`; the exit code is 0 only if every check was made and passed."""
+    """Runs everything, or pytest with `args`.
+
+    The exit code is 0 only if every check was made and passed.
+    """
     if not (ROOT / "tests").is_dir():
         print("odf: the tests are no part of the package: run ./odf test in a checkout of the project", file=sys.stderr)
         return 2
@@ -162,14 +168,20 @@ def _captured(command: Sequence[str]) -> tuple[int, str]:
 
 
 def _begin_class_archive() -> subprocess.Popen[bytes]:
-    """Makes what halves the work of each start of an engine, in the time of the processor that the static checks leave."""
+    """Make the class archive, which halves the work of each engine start.
+
+    It takes the processor time that the static checks leave.
+    """
     folder = os.environ.get("ODF_ENGINE_CACHE") or str(ROOT / ".odf" / "engine-cache")
     command = [sys.executable, "-P", "-m", "odfabric_engine_spark.process.make_class_archive", folder]
     return subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL)
 
 
 def _is_class_archive_made(making: subprocess.Popen[bytes]) -> bool:
-    """False if it fails. One that takes too long is not waited for: the engines of tests start without it."""
+    """False if it fails.
+
+    One that takes too long is not waited for: the engines of tests start without it.
+    """
     _header("class archive")
     with making:
         try:
@@ -196,7 +208,10 @@ def _test_stage(name: str, options: Sequence[str], *, nightly: bool) -> tuple[Co
 
 
 def count_report(report: Path) -> Counts:
-    """Counts the tests of a JUnit report; an expected failure passed, a skip or a broken fixture failed."""
+    """Counts the tests of a JUnit report.
+
+    An expected failure passed, a skip or a broken fixture failed.
+    """
     passed = failed = 0
     for case in ElementTree.parse(report).iter("testcase"):
         skipped = case.find("skipped")

@@ -1,4 +1,6 @@
-"""docs/settings.md from the table of settings: `.odf/venv/bin/python -m odfabric.cli.settings_page > docs/settings.md`.
+"""docs/settings.md from the table of settings.
+
+`.odf/venv/bin/python -m odfabric.cli.settings_page > docs/settings.md`.
 
 Owns the words around the table; names, defaults and descriptions are those of `odfabric.settings`.
 """

@@ -1,4 +1,4 @@
-"""`odf up`: one embedded node in the foreground - api, worker and engine as child processes.
+"""`odf up`: an embedded node in the foreground: api, worker, engine processes.
 
 Owns their start, their restart when one dies, and their end. Invariant: nothing outlives this process: children are told whom they
 belong to and end with it even if it is killed; they are ended by their own pid. Not here: what the children do.
@@ -80,7 +80,10 @@ class Supervisor:
 
     @contextlib.contextmanager
     def running(self) -> Iterator[RunningNode]:
-        """The node, ready; ended when the context ends. Raises Determinate if a part does not start."""
+        """The node, ready; ended when the context ends.
+
+        Raises Determinate if a part does not start.
+        """
         token = prepare_workspace(self._settings)
         self._folder.mkdir(parents=True, exist_ok=True)
         with self._alone():
@@ -152,7 +155,7 @@ class Supervisor:
             )
 
     def _inheritance(self, child: _Child) -> list[str]:
-        """What a worker is told of the one before it: its jobs are not left to the end of their leases."""
+        """What a worker inherits: jobs of the one before it need not wait for leases."""
         if child is not self._worker or not child.ready.exists():
             return []
         pid = child.ready.read_text().strip()

@@ -25,7 +25,10 @@ Rows = Sequence[Mapping[str, object]]
 
 
 def table_lines(rows: Rows, *, width: int | None) -> list[str]:
-    """A heading and a line for each row, or records; `width` is the terminal's, None means a pipe. `rows` is not empty."""
+    """A heading and a line for each row, or records.
+
+    `width` is the terminal's, None means a pipe. `rows` is not empty.
+    """
     names = list(rows[0])
     heading = [printable(name) for name in names]
     cells = [[cell(row.get(name)) for name in names] for row in rows]
@@ -45,7 +48,10 @@ def table_lines(rows: Rows, *, width: int | None) -> list[str]:
 
 
 def fit(widths: Sequence[int], total: int) -> list[int] | None:
-    """Widths that add up to no more than `total`, the widest made narrower first; None if even narrow columns do not fit."""
+    """Widths that add up to no more than `total`, the widest made narrower first.
+
+    None if even narrow columns do not fit.
+    """
     if sum(widths) <= total:
         return list(widths)
     if sum(min(width, CELL_WIDTH_MIN) for width in widths) > total:

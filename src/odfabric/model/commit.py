@@ -1,4 +1,4 @@
-"""What travels through the commit seam: encoded blocks, outbox messages, idempotency records, heads.
+"""Values of a commit: encoded blocks, outbox messages, idempotency records, heads.
 
 Owns the values only; the seam itself is `usecases.chain.commit` over `ports.datasets.chain_writer`.
 """
@@ -19,7 +19,10 @@ from odfabric.model.subscriptions.event import Event
 
 @dataclass(frozen=True, slots=True)
 class EncodedBlock:
-    """A block together with the very bytes that hash to `hash`; the bytes are what is stored and served."""
+    """A block together with the very bytes that hash to `hash`.
+
+    The bytes are what is stored and served.
+    """
 
     hash: Multihash
     data: bytes
@@ -37,7 +40,10 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class BlockRow:
-    """Index row of one block: traversal without reading the object. `event_type` is the event's name, e.g. `AddData`."""
+    """Index row of one block: traversal without reading the object.
+
+    `event_type` is the event's name, e.g. `AddData`.
+    """
 
     hash: Multihash
     prev: Multihash | None
@@ -60,7 +66,7 @@ class BlockRow:
 
 @dataclass(frozen=True, slots=True)
 class IdempotencyRecord:
-    """A key that was used: SHA3-256 of (account, route, key), digest of the body, and the block that sealed it."""
+    """A used key: SHA3-256 of (account, route, key), body digest, sealing block."""
 
     key_hash: bytes
     body_digest: bytes
@@ -69,7 +75,7 @@ class IdempotencyRecord:
 
 @dataclass(frozen=True, slots=True)
 class ChainPage:
-    """A stretch of a chain, oldest block first, with the idempotency records that its blocks have sealed."""
+    """A stretch of a chain, oldest first, with the idempotency records of its blocks."""
 
     blocks: tuple[EncodedBlock, ...]
     idempotency: tuple[IdempotencyRecord, ...] = ()
@@ -77,7 +83,9 @@ class ChainPage:
 
 @dataclass(frozen=True, slots=True)
 class CatalogEntry:
-    """A dataset of this node. `sealed_key` is its encrypted Ed25519 private key, absent for pulled datasets.
+    """A dataset of this node.
+
+    `sealed_key` is its encrypted Ed25519 private key, absent for pulled datasets.
 
     `alias` always has an account. `remote_url` is where a pulled dataset comes from.
     """
@@ -92,7 +100,9 @@ class CatalogEntry:
 
 @dataclass(frozen=True, slots=True)
 class OutboxMessage:
-    """Work to be done because a commit happened; written in the commit's own transaction.
+    """Work to be done because a commit happened.
+
+    Written in the commit's own transaction.
 
     One per head move; `new_head` is None when the dataset was deleted. Or one per `event`, which has no heads.
     """
@@ -111,7 +121,10 @@ class OutboxMessage:
 
 @dataclass(frozen=True, slots=True)
 class PendingMessage:
-    """An outbox message that is not done yet; ids grow in the order of commits, within a dataset."""
+    """An outbox message that is not done yet.
+
+    Ids grow in the order of commits, within a dataset.
+    """
 
     id: int
     message: OutboxMessage
@@ -119,7 +132,7 @@ class PendingMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitIntent:
-    """What a node is about to commit where the head of record lies outside its database.
+    """What a node is about to commit where heads of record are not in its database.
 
     Its blocks are in the object store already. `ref_before` is the text of `refs/head` that the first commit of a dataset, the one
     with an `entry`, replaces; None if there is none. A removal has no new head: `closing` is the text that replaces `refs/head`.

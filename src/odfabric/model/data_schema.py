@@ -21,7 +21,10 @@ class TimeUnit(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtraAttributes:
-    """Attributes of extensions: the received compact JSON text of an object, kept verbatim because it is part of hashes."""
+    """Attributes of extensions: the received compact JSON text of an object.
+
+    Kept verbatim because it is part of hashes.
+    """
 
     entries: str
 

@@ -29,7 +29,9 @@ REPEATS_LIMIT = "engine_repeats_max"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineInfo:
-    """Who the engine is; `digest` is a SHA3-256 (hex) over its own code and its locked dependencies.
+    """Who the engine is.
+
+    `digest` is a SHA3-256 (hex) over its own code and its locked dependencies.
 
     `sandbox` names the walls of the operating system around it: no-network, own-files, own-processes, landlock, seccomp,
     no-new-privileges. `executors` is how many executors of a cluster run its tasks, None where it runs them itself.
@@ -51,7 +53,10 @@ class EngineInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineIdentity:
-    """What tells one build of an engine from others; the digest is empty where an engine does not tell it."""
+    """What tells one build of an engine from others.
+
+    The digest is empty where an engine does not tell it.
+    """
 
     name: str
     version: str = ""
@@ -99,7 +104,7 @@ class IngestRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RenamedColumn:
-    """A column of the input that has the name of a system column, and the name under which it is stored."""
+    """A column with a system column's name, and the name under which it is stored."""
 
     name: str
     stored_as: str
@@ -155,7 +160,7 @@ class IngestResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransformStep:
-    """One block of an input: the last offset up to it (None: no data so far) and the watermark it carries, if any."""
+    """One block of an input: last offset up to it (None: no data), and any watermark."""
 
     system_time: Instant
     last_offset: int | None
@@ -164,8 +169,10 @@ class TransformStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransformRequestInput:
-    """One input of a transaction: new records `offsets` (empty if none), the slices that hold them (oldest first; the
-    engine filters to `offsets`), and its steps, oldest first."""
+    """One input of a transaction: new records, their slices, and its steps.
+
+    New records `offsets` (empty if none), the slices that hold them (oldest first; the engine filters to `offsets`),
+    and its steps, oldest first."""
 
     dataset_id: DatasetId
     query_alias: str
@@ -206,7 +213,9 @@ class TransformRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransformResult:
-    """Outcome of a transaction. A slice file is written also for zero rows (`offsets` None), as schema carrier.
+    """Outcome of a transaction.
+
+    A slice file is written also for zero rows (`offsets` None), as schema carrier.
 
     `made_by` is the engine that ran it, as it calls itself.
     """
@@ -235,7 +244,7 @@ class QueryInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidateRequest:
-    """A transform to be judged against the schemas of its inputs (their slices are not needed).
+    """A transform to be judged against the schemas of its inputs, without slices.
 
     System columns that a schema leaves out are there all the same. `previous` is the transform that is to be replaced: with it
     the answer tells what that means for a dataset of the columns `data_schema`, or of those that `previous` gives.
@@ -250,7 +259,9 @@ class ValidateRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryProblem:
-    """Why SQL is refused. `step` counts the transform's statements from 0; line and column from 1 within it.
+    """Why SQL is refused.
+
+    `step` counts the transform's statements from 0; line and column from 1 within it.
 
     `suggestion` is a statement that says the same and is accepted, where one is known. `of_input` is the number of an input, from 0, whose
     DDL is what is wrong: line and column are then within it.
@@ -268,7 +279,10 @@ class QueryProblem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryOperator:
-    """One operator of a query: its class (`linear`, `keyed`, `timed`), what it is called, its keys, and where it stands."""
+    """One operator of a query: class, name, keys, and place.
+
+    The class is `linear`, `keyed` or `timed`.
+    """
 
     operator_class: str
     name: str
@@ -290,7 +304,7 @@ class KeptBy(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryState:
-    """What is kept for one part of a query: of which relations, by which keys; without keys all of it has one."""
+    """What is kept for one part of a query: relations, and keys (none: one state)."""
 
     kept: KeptBy
     keys: tuple[str, ...]
@@ -319,7 +333,9 @@ class QueryEvolution:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidateResult:
-    """Either problems, or the output schema with the operator class (`linear`, `keyed`, `timed`), its keys and its operators.
+    """Either problems, or the output schema with operator class, keys and operators.
+
+    The class is `linear`, `keyed` or `timed`.
 
     `evolution` is there if the request names a previous transform. `meaning` is a hash of what the query reads of its inputs and makes
     of it, to be compared with that of the same transform over other states of its inputs, as the same engine tells it. `states` is what
@@ -339,7 +355,9 @@ class ValidateResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigrateRequest:
-    """The transaction after a change of a transform: its result over what the previous one has read becomes the net output.
+    """The transaction after a change of a transform.
+
+    Its result over what the previous one has read becomes the net output.
 
     `next` holds the inputs from their first record to the last that was read, no checkpoint, and offset and schema of the
     output as they are now; `output` is every slice of it, oldest first.
@@ -356,7 +374,9 @@ class MigrateRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryRequest:
-    """A user's read-only query over pinned inputs. The result is an Arrow IPC stream file at `output_path`.
+    """A user's read-only query over pinned inputs.
+
+    The result is an Arrow IPC stream file at `output_path`.
 
     At most `limit` rows after the first `skip`. More than `bytes_max` bytes or `wall_ms_max` milliseconds is LimitExceeded.
     """
@@ -384,7 +404,10 @@ BYTES = "bytes"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineProgress:
-    """How far a call is: a word for the stage and a share of it where known. `unit` is what is counted, BYTES or nothing particular."""
+    """How far a call is: a word for the stage and a share of it where known.
+
+    `unit` is what is counted, BYTES or nothing particular.
+    """
 
     stage: str
     done: int

@@ -1,4 +1,6 @@
-"""What coordinators and engines of the specification's reference say to each other, as values.
+"""Messages of the reference's engine contract, as values.
+
+What coordinators and engines say to each other.
 
 Owns the messages of the service `engine.Engine`. Class and member names are those of the contract, which its tables repeat.
 Paths are those that the engine sees; intervals of offsets are closed. Not here: our own, richer contract (`model.engine`),
@@ -27,7 +29,7 @@ class DatasetVocabulary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watermark:
-    """The watermark that a block of an input carries, and the system time of that block."""
+    """A watermark that an input's block carries, and that block's system time."""
 
     system_time: Instant
     event_time: Instant

@@ -1,4 +1,4 @@
-"""How a file of rows is written: its format, and for CSV the separator and whether its first row has names."""
+"""How a file of rows is written: its format, and CSV's separator and header."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who and what: dataset identities, account and dataset names, aliases, references.
+"""Identities and names: datasets, accounts, aliases, references.
 
 Owns the values and how they compare: names compare ASCII case-insensitively and keep the case they were written with.
 Parsing texts is `formats.identifiers.did` and `formats.identifiers.references`. Source: specification, section "Identity"; grammar of names there.
@@ -24,7 +24,7 @@ class DatasetId:
 
     @property
     def multibase(self) -> str:
-        """Canonical text without prefix, `fed01...`, 69 characters: the name of the dataset's folder."""
+        """Canonical text without prefix, `fed01...`, 69 characters: the folder's name."""
         return "f" + self.to_bytes().hex()
 
     def __str__(self) -> str:
@@ -33,7 +33,7 @@ class DatasetId:
 
 @dataclass(frozen=True, slots=True, order=True)
 class KeyAccountId:
-    """Identity of an account that holds an Ed25519 key: its 32 bytes, written as `did:odf`."""
+    """Identity of an account with an Ed25519 key: its 32 bytes, as `did:odf`."""
 
     key: bytes
 
@@ -58,7 +58,10 @@ AccountId: TypeAlias = KeyAccountId | WalletAccountId
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """An account, dataset or repository name. Equality ignores ASCII case; `text` is kept as written."""
+    """An account, dataset or repository name.
+
+    Equality ignores ASCII case; `text` is kept as written.
+    """
 
     text: str = field(compare=False)
     folded: str = field(init=False, repr=False)
@@ -113,7 +116,10 @@ class DatasetIdRemote:
 
 @dataclass(frozen=True, slots=True)
 class DatasetUrl:
-    """Where a dataset is published; `text` is normalised by `formats.identifiers.references`."""
+    """Where a dataset is published.
+
+    `text` is normalised by `formats.identifiers.references`.
+    """
 
     text: str
 
@@ -123,7 +129,10 @@ class DatasetUrl:
 
 @dataclass(frozen=True, slots=True)
 class AmbiguousAlias:
-    """`x/dataset` where only the known repositories tell whether `x` is one of them or an account."""
+    """`x/dataset`, where `x` may be a known repository or an account.
+
+    Only the known repositories tell which.
+    """
 
     first: Name
     name: Name
@@ -147,12 +156,18 @@ DatasetPushTarget: TypeAlias = DatasetAliasRemote | Name | DatasetUrl
 
 @dataclass(frozen=True, slots=True)
 class NamePattern:
-    """A dataset name with `%` for any run of characters, none included; ASCII case does not count."""
+    """A dataset name with `%` for any run of characters, none included.
+
+    ASCII case does not count.
+    """
 
     text: str
 
     def matches(self, name: Name) -> bool:
-        """Whether the whole name fits. Linear: each middle piece is taken at its first place."""
+        """Whether the whole name fits.
+
+        Linear: each middle piece is taken at its first place.
+        """
         first, *middle, last = self.text.lower().split("%")
         rest = name.folded
         if len(rest) < len(first) + len(last) or not rest.startswith(first) or not rest.endswith(last):
@@ -171,7 +186,10 @@ class NamePattern:
 
 @dataclass(frozen=True, slots=True)
 class DatasetPattern:
-    """`[account/]pattern` over the datasets of this node; no account means all accounts."""
+    """`[account/]pattern` over the datasets of this node.
+
+    No account means all accounts.
+    """
 
     account: Name | None
     name: NamePattern
@@ -186,7 +204,10 @@ class DatasetPattern:
 
 @dataclass(frozen=True, slots=True)
 class DatasetPatternRemote:
-    """`repository/[account/]pattern` over the datasets of a repository; no account means all accounts."""
+    """`repository/[account/]pattern` over the datasets of a repository.
+
+    No account means all accounts.
+    """
 
     repo: Name
     account: Name | None

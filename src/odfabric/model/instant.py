@@ -48,7 +48,10 @@ class Instant:
 
     @classmethod
     def parse(cls, text: str) -> Instant:
-        """From RFC 3339 text with any offset. Raises ValueError for anything else, leap seconds included."""
+        """From RFC 3339 text with any offset.
+
+        Raises ValueError for anything else, leap seconds included.
+        """
         match = _RFC3339.fullmatch(text)
         if match is None:
             raise ValueError(f"not an RFC 3339 timestamp: {text!r}")
@@ -67,7 +70,7 @@ class Instant:
 
     @classmethod
     def from_year_day(cls, *, year: int, ordinal: int, second: int, nanos: int) -> Instant:
-        """From a year, its day (1 = 1 January), the second of that day and the nanoseconds within the second.
+        """From year, day of the year (1 = 1 January), second of the day, nanoseconds.
 
         Raises ValueError if one of them is out of range.
         """
@@ -85,7 +88,7 @@ class Instant:
         return day.year + cycles * _CYCLE_YEARS, day.toordinal() - date(day.year, 1, 1).toordinal() + 1
 
     def _calendar_day(self) -> tuple[date, int]:
-        """A day of the years 1 to 400, and the cycles of 400 years between it and the day of this instant."""
+        """A day of the years 1 to 400, and the 400-year cycles between it and this one."""
         cycles, in_cycle = divmod(self.epoch_ns // NANOS_PER_DAY + _EPOCH_ORDINAL - 1, _CYCLE_DAYS)
         return date.fromordinal(in_cycle + 1), cycles
 
@@ -99,7 +102,10 @@ class Instant:
         return Instant.from_millis(self.millis)
 
     def to_datetime(self) -> datetime:
-        """As an aware datetime, cut to microseconds. Raises OverflowError outside years 1 to 9999."""
+        """As an aware datetime, cut to microseconds.
+
+        Raises OverflowError outside years 1 to 9999.
+        """
         seconds, nanos = divmod(self.epoch_ns, NANOS_PER_SECOND)
         days, in_day = divmod(seconds, SECONDS_PER_DAY)
         ordinal = days + datetime(1970, 1, 1, tzinfo=UTC).toordinal()
@@ -112,7 +118,7 @@ class Instant:
         )
 
     def __str__(self) -> str:
-        """RFC 3339 with `Z` and 0, 3, 6 or 9 fraction digits, whichever is the shortest exact one."""
+        """RFC 3339 with `Z` and 0, 3, 6 or 9 fraction digits, the shortest exact one."""
         day, cycles = self._calendar_day()
         year = day.year + cycles * _CYCLE_YEARS
         seconds, nanos = divmod(self.epoch_ns % NANOS_PER_DAY, NANOS_PER_SECOND)

@@ -28,7 +28,7 @@ class WrongRows(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RejectedRows:
-    """How many rows of an ingest were rejected, and the dataset that has them, by its name at that time."""
+    """How many rows of an ingest were rejected, and their dataset's name at the time."""
 
     rows: int
     dataset: str
@@ -36,7 +36,9 @@ class RejectedRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntakeRules:
-    """Rules of one source. `contract` None: JSON leaves other fields out, a header must not have any. `shrink_max`: the largest share of its
+    """Rules of one source.
+
+    `contract` None: JSON leaves other fields out, a header must not have any. `shrink_max`: the largest share of its
     rows that a Snapshot may lose by one file, None as the node has it.
     """
 

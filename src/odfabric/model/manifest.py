@@ -10,7 +10,7 @@ from odfabric.model.metadata import DatasetKind, MetadataEvent
 
 @dataclass(frozen=True, slots=True)
 class DatasetSnapshot:
-    """A dataset to be created: its alias, kind and first events, in order (Seed excluded)."""
+    """A dataset to be created: alias, kind and first events in order (no Seed)."""
 
     name: DatasetAlias
     kind: DatasetKind

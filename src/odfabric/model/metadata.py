@@ -25,7 +25,7 @@ class DatasetKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataBlock:
-    """One link of a metadata chain: when, after which block, the how-manieth, and what happened."""
+    """One link of a metadata chain: when, after which block, its number, its event."""
 
     system_time: Instant
     prev_block_hash: Multihash | None = None
@@ -35,7 +35,10 @@ class MetadataBlock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddData:
-    """New data of a root dataset, or a step of its watermark, checkpoint or source state. `prev_offset` is the last offset before this event."""
+    """New data of a root dataset, or a step of watermark, checkpoint or source state.
+
+    `prev_offset` is the last offset before this event.
+    """
 
     prev_checkpoint: Multihash | None = None
     prev_offset: int | None = None
@@ -48,7 +51,7 @@ class AddData:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecuteTransform:
-    """One transaction of a derivative dataset: which input intervals were consumed and what came out."""
+    """One transaction of a derivative: consumed input intervals, and the output."""
 
     query_inputs: tuple[ExecuteTransformInput, ...]
     prev_checkpoint: Multihash | None = None
@@ -60,7 +63,10 @@ class ExecuteTransform:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecuteTransformInput:
-    """Half-open intervals `(prev, new]` of blocks and offsets that a transaction consumed from one input; `new_*` absent means no progress."""
+    """Half-open intervals `(prev, new]` of blocks and offsets consumed from an input.
+
+    `new_*` absent means no progress.
+    """
 
     dataset_id: DatasetId
     prev_block_hash: Multihash | None = None
@@ -98,7 +104,10 @@ class SetTransform:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetVocab:
-    """Names of the system columns; an absent member means its default, never the previous name."""
+    """Names of the system columns.
+
+    An absent member means its default, never the previous name.
+    """
 
     offset_column: str | None = None
     operation_type_column: str | None = None
@@ -133,7 +142,10 @@ class SetLicense:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetDataSchema:
-    """Schema of the data slices from here on; exactly one of the two forms is present, `raw_arrow_schema` is legacy."""
+    """Schema of the data slices from here on.
+
+    Exactly one of the two forms is present, `raw_arrow_schema` is legacy.
+    """
 
     raw_arrow_schema: bytes | None = None
     schema: DataSchema | None = None

@@ -27,7 +27,10 @@ def uvarint(value: int) -> bytes:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Multihash:
-    """Codec number and digest bytes. Two multihashes are equal whatever text they were written in."""
+    """Codec number and digest bytes.
+
+    Two multihashes are equal whatever text they were written in.
+    """
 
     code: int
     digest: bytes

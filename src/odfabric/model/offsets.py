@@ -32,7 +32,10 @@ class OffsetRange:
         return cls(interval.start, interval.end + 1)
 
     def to_wire(self) -> OffsetInterval:
-        """As the closed interval of a data slice. Raises ValueError if empty, which has no wire form."""
+        """As the closed interval of a data slice.
+
+        Raises ValueError if empty, which has no wire form.
+        """
         if self.end <= self.begin:
             raise ValueError("an empty range has no closed form")
         return OffsetInterval(start=self.begin, end=self.end - 1)

@@ -1,4 +1,7 @@
-"""Operation types of records, as stored in the `op` column (Int32). Source: RFC-015."""
+"""Operation types of records, as stored in the `op` column (Int32).
+
+Source: RFC-015.
+"""
 
 from enum import IntEnum
 

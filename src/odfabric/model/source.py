@@ -165,7 +165,7 @@ class ReadStepCsv:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadStepGeoJson:
-    """Reads a GeoJSON FeatureCollection: properties of each feature, and its geometry as JSON text."""
+    """Reads a GeoJSON FeatureCollection: properties, and geometry as JSON text."""
 
     ddl_schema: tuple[str, ...] | None = None
     schema: DataSchema | None = None
@@ -173,7 +173,7 @@ class ReadStepGeoJson:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadStepEsriShapefile:
-    """Reads an ESRI shapefile in a ZIP archive: attributes of each shape, and its geometry as GeoJSON text."""
+    """Reads an ESRI shapefile in a ZIP: attributes, and geometry as GeoJSON text."""
 
     ddl_schema: tuple[str, ...] | None = None
     sub_path: str | None = None
@@ -233,7 +233,7 @@ class MergeStrategyLedger:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeStrategySnapshot:
-    """Compares a whole table with the last one: added, changed and missing rows become changes."""
+    """Compares a table with the last one; added, changed, missing rows are changes."""
 
     primary_key: tuple[str, ...]
     compare_columns: tuple[str, ...] | None = None

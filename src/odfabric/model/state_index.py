@@ -1,4 +1,4 @@
-"""The current-state index of a dataset: what it holds and how far it is, as values.
+"""The current-state index of a dataset as values: its content and progress.
 
 Owns nouns only. An index is derived from a chain: it can be dropped and made again at any time, and nothing is true because an
 index says so.
@@ -18,7 +18,10 @@ from odfabric.model.vocabulary import DatasetVocabulary
 
 
 class IndexMode(Enum):
-    """`state`: the net rows of a dataset. `keys`: every key that any of its rows ever had."""
+    """`state`: the net rows of a dataset.
+
+    `keys`: every key that any of its rows ever had.
+    """
 
     STATE = "state"
     KEYS = "keys"
@@ -26,8 +29,10 @@ class IndexMode(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexDefinition:
-    """Which index. `columns` are those of its rows, all optional; `epoch` changes with everything that makes it another one;
-    further columns do not.
+    """Which index.
+
+    `columns` are those of its rows, all optional; `epoch` changes with everything that makes it another one; further
+    columns do not.
 
     `epoch` is hexadecimal text. `vocabulary` says what offset and op are called in slices.
     """
@@ -42,7 +47,7 @@ class IndexDefinition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexedSlice:
-    """A block with data: its number is the time at which its rows come in, all at once."""
+    """A block with data: its number is the time at which its rows enter together."""
 
     sequence_number: int
     block_hash: Multihash
@@ -51,7 +56,7 @@ class IndexedSlice:
 
 
 def continue_at(slices: Sequence[IndexedSlice], next_offset: int) -> bool:
-    """Whether data blocks, oldest first, begin with record `next_offset` and leave none out."""
+    """Whether data blocks, oldest first, go on from `next_offset` without gaps."""
     for one in slices:
         if one.offsets.begin != next_offset:
             return False
@@ -61,7 +66,7 @@ def continue_at(slices: Sequence[IndexedSlice], next_offset: int) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
-    """Where a changelog stops being one: at this block the rows of a key do not follow one another."""
+    """Where a changelog is ill-formed: at this block rows of a key do not follow."""
 
     sequence_number: int
     block_hash: Multihash
@@ -70,7 +75,9 @@ class Violation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexFrontier:
-    """How far an index is. All data blocks below number `upper` are in it; states can be read from number `since` on.
+    """How far an index is.
+
+    All data blocks below number `upper` are in it; states can be read from number `since` on.
 
     `block_hash` is the last block that it took in (None: none yet) and `next_offset` the record after its last one. `rows` and
     `bytes` are what it keeps by itself, `tail_slices` and `tail_rows` the slices that it only refers to. With a `violation` it

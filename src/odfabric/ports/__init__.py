@@ -1,1 +1,4 @@
-"""Protocols of everything outside the core; each docstring is the contract that the conformance suites test."""
+"""Protocols of everything outside the core.
+
+Each docstring is the contract that the conformance suites test.
+"""

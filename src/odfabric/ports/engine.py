@@ -1,4 +1,7 @@
-"""The engine: the only place that touches rows. A transaction is a pure function of its request."""
+"""The engine: the only place that touches rows.
+
+A transaction is a pure function of its request.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,10 @@ class Engine(Protocol):
         """Judge a transform without data."""
 
     def migrate_query(self, request: MigrateRequest, *, progress: ProgressListener) -> TransformResult:
-        """The transaction after a change of a transform: what the output must lose and gain, and the next state."""
+        """The transaction after a transform's change: output differences and next state.
+
+        The differences are what the output must lose and gain.
+        """
 
     def query(self, request: QueryRequest, *, progress: ProgressListener) -> QueryResult:
         """Run a read-only query."""

@@ -1,4 +1,4 @@
-"""Valid chains for tests: a builder that appends one block per call, and random chains from a seeded source of chance.
+"""Valid chains for tests: a builder by single blocks, and seeded random chains.
 
 Owns examples of every event. Invariant: whatever the builder holds was accepted by `chain.validate`. A test overrides the one
 member it is about and leaves the rest to the defaults.
@@ -138,7 +138,10 @@ def example_checkpoint(name: str) -> Checkpoint:
 
 
 class ChainBuilder:
-    """A chain that grows by valid blocks; also the source of its blocks (`BlockSource`)."""
+    """A chain that grows by valid blocks.
+
+    Also the source of its blocks (`BlockSource`).
+    """
 
     def __init__(self, kind: DatasetKind = DatasetKind.ROOT, *, dataset_id: DatasetId | None = None) -> None:
         self.state = ChainState.empty()
@@ -174,7 +177,10 @@ class ChainBuilder:
             self.append(event)
 
     def next_add_data(self, rows: int = 0, **members: object) -> AddData:
-        """An AddData that carries on what the last one said, with `rows` new records; `members` override."""
+        """An AddData that carries on what the last one said, with `rows` new records.
+
+        `members` override.
+        """
         last = self.state.add_data.event if self.state.add_data else AddData()
         event = AddData(
             prev_checkpoint=last.new_checkpoint.physical_hash if last.new_checkpoint else None,
@@ -187,7 +193,10 @@ class ChainBuilder:
         return replace(event, **members)  # type: ignore[arg-type]
 
     def next_execute_transform(self, rows: int = 0, **members: object) -> ExecuteTransform:
-        """An ExecuteTransform that carries on what the last one said, without progress; `members` override."""
+        """An ExecuteTransform that carries on what the last one said, without progress.
+
+        `members` override.
+        """
         if self.state.transform is None:
             raise ValueError("the chain has no transform yet")
         last = self.state.execute_transform.event if self.state.execute_transform else None
@@ -221,7 +230,7 @@ def no_progress_after(progress: ExecuteTransformInput) -> ExecuteTransformInput:
 
 
 def random_chain(chance: Random, *, kind: DatasetKind, blocks: int) -> ChainBuilder:
-    """A valid chain of `blocks` blocks of all the kinds of events that its kind of dataset admits."""
+    """A valid chain of `blocks` blocks with all events that its kind admits."""
     chain = ChainBuilder(kind)
     if kind is DatasetKind.ROOT:
         _grow_root(chain, chance, blocks)
@@ -231,7 +240,10 @@ def random_chain(chance: Random, *, kind: DatasetKind, blocks: int) -> ChainBuil
 
 
 def random_add_data(chain: ChainBuilder, chance: Random) -> AddData:
-    """An AddData that fits on top: data, or a step of watermark, checkpoint or source state, or several of these."""
+    """An AddData that fits on top.
+
+    Data, or a step of watermark, checkpoint or source state, or several of these.
+    """
     rows = chance.choice((0, 1, 7)) if chain.state.schema else 0
     event = chain.next_add_data(rows)
     if chance.random() < 0.5 or not rows:
@@ -342,5 +354,5 @@ def _later(watermark: Instant | None, chance: Random) -> Instant:
 
 
 def _word(chain: ChainBuilder, chance: Random) -> str:
-    """A word that no earlier block of the chain has, however dull the chance is (shrinking makes it always zero)."""
+    """A word that no earlier block of the chain has, even if randomness is all zero."""
     return f"{len(chain.blocks)}.{chance.randrange(1000)}"

@@ -1,4 +1,4 @@
-"""Changelogs for tests of indexes: blocks of operations written as slices, and what they add up to, counted one by one.
+"""Changelogs for index tests: slices of operations, and their sums row by row.
 
 Owns the oracle: a multiset of Python rows. Invariant: it shares nothing with what is tested but the slice files.
 """
@@ -136,7 +136,10 @@ def _batch(changes: Sequence[Change], offset: int) -> pa.RecordBatch:
 def well_formed(
     wishes: Iterable[tuple[str | None, float | None]], present: dict[str | None, float | None]
 ) -> list[Change]:
-    """Changes that bring keys to wished values, a NaN meaning that the key should go; `present` is kept up to date."""
+    """Changes that bring keys to wished values, a NaN meaning that the key should go.
+
+    `present` is kept up to date.
+    """
     changes: list[Change] = []
     for key, value in wishes:
         gone = value is not None and value != value

@@ -43,7 +43,7 @@ _NESTING = (DataTypeList, DataTypeMap, DataTypeOption, DataTypeStruct)
 
 
 def instants(*, years: int = 2_000_000_000) -> st.SearchStrategy[Instant]:
-    """Instants of this century, and of all that a block can hold up to so many years from 1970."""
+    """Instants of this century, and all within a block's range, in years from 1970."""
     far = years * _YEAR_NS
     near = st.integers(0, 130 * _YEAR_NS)
     return st.one_of(near, near.map(lambda ns: ns // 10**6 * 10**6), st.integers(-far, far)).map(Instant)

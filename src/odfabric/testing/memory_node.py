@@ -1,4 +1,7 @@
-"""A whole node in memory: every verb runs in milliseconds, on adapters that pass the same conformance suites as the real ones."""
+"""A whole node in memory: every verb runs in milliseconds.
+
+Its adapters pass the same conformance suites as the real ones.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +69,10 @@ START = Instant.parse("2026-01-01T00:00:00Z")
 
 @dataclass(slots=True)
 class MemoryNode:
-    """A node and the adapters that a test wants to look into. `clock` moves a millisecond with each look."""
+    """A node and the adapters that a test wants to look into.
+
+    `clock` moves a millisecond with each look.
+    """
 
     folder: Path
     interceptor: Interceptor | None = None
@@ -182,7 +188,10 @@ class MemoryNode:
         return by_scheme
 
     def restart(self, interceptor: Interceptor | None = None) -> None:
-        """What a new process would see: the same stores, nothing remembered; `interceptor` sits before all ports."""
+        """A new process's view: the same stores, nothing remembered.
+
+        `interceptor` sits before all ports.
+        """
         make_first_accounts(local=LOCAL_ID, system=SYSTEM_ID, accounts=self._ports.accounts, clock=self._ports.clock)
         ports = intercepted(self._ports, interceptor) if interceptor else self._ports
         self.node = Node(ports, self.settings)
@@ -200,7 +209,10 @@ class MemoryNode:
         cursors: Cursors | None = None,
         **settings: int,
     ) -> None:
-        """Start again on another database, and without jobs or cursors if none are given; `settings` are changed."""
+        """Start again on another database, and without jobs or cursors if none are given.
+
+        `settings` are changed.
+        """
         self.store = store
         self._ports = replace(
             self._ports,

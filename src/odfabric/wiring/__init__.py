@@ -1,4 +1,4 @@
-"""The composition root: which adapters stand behind the ports, and the verbs bound to them.
+"""Composition root: the adapters behind the ports, and the verbs bound to them.
 
 Adapters and use cases meet in this package and nowhere else. `node` binds groups of verbs to ports, `embedded` chooses the adapters of
 a node. Folders by subject: `places` (where a node keeps things), `engine`, `sources`, `people`, `datasets`, `events`, `jobs`,

@@ -94,7 +94,10 @@ _MAKES_A_PATTERN = "{}[]*?\\"
 
 
 def prepare_workspace(settings: Settings) -> str:
-    """Make or upgrade the workspace; returns the node's token. Safe to run in several processes at once."""
+    """Make or upgrade the workspace; returns the node's token.
+
+    Safe to run in several processes at once.
+    """
     _check_readable_by_engine(settings)
     try:
         settings.workspace.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -108,7 +111,10 @@ def prepare_workspace(settings: Settings) -> str:
 
 
 def _make_first_accounts(settings: Settings, database: Database) -> None:
-    """Unless they are there, which one look tells: this is done at every start of a process."""
+    """Make the first accounts unless they are there, which one look shows.
+
+    This is done at every start of a process.
+    """
     accounts = SqlAccounts(database)
     if accounts.by_name(SYSTEM_ACCOUNT) is None:
         make_first_accounts(
@@ -120,7 +126,10 @@ def _make_first_accounts(settings: Settings, database: Database) -> None:
 
 
 def _check_readable_by_engine(settings: Settings) -> None:
-    """Hadoop takes such a path for a pattern, and in a pattern what is before a colon for a scheme: no escape helps."""
+    """Refuse a path that Hadoop takes for a pattern.
+
+    In a pattern, what is before a colon is a scheme: no escape helps.
+    """
     path = str(_exchange_folder(settings))
     wild = next((sign for sign in path if sign in _MAKES_A_PATTERN), None)
     if wild is not None and ":" in path:
@@ -131,7 +140,10 @@ def _check_readable_by_engine(settings: Settings) -> None:
 
 
 def engine_launcher(settings: Settings, *, owner_pid: int | None = None) -> EngineLauncher:
-    """Finds and starts the engine of the workspace; with an owner it stays as long as that process does."""
+    """Finds and starts the engine of the workspace.
+
+    With an owner it stays as long as that process does.
+    """
     owner = owner_pid or settings.engine_owner_pid
     return EngineLauncher(
         EngineLaunch(
@@ -228,7 +240,10 @@ def open_node(settings: Settings, *, engine: Engine | None = None, clock: Clock 
 
 
 def _sweep(stores: Stores, node: Node) -> int:
-    """Remove bodies of failed pulls that are too old, and what dead processes left in the folder of objects or copies."""
+    """Remove old bodies of failed pulls, and leftovers of dead processes.
+
+    Those in the folder of objects or copies.
+    """
     expired = folder_savepoints(node.settings).sweep(node.ports.clock.now())
     if stores.folder is None:
         return expired
@@ -301,7 +316,7 @@ def _ports(
 
 
 def node_secret(settings: Settings, purpose: str) -> bytes:
-    """32 bytes that all processes of the node know, who know its token, and nobody else; others for each purpose."""
+    """32 bytes for one purpose that only processes with the node's token know."""
     return hmac.digest(token(settings).encode(), f"odfabric {purpose}".encode(), "sha256")
 
 
@@ -320,7 +335,10 @@ def _signals(settings: Settings, closing: ExitStack) -> Signals:
 
 @contextmanager
 def open_engine(settings: Settings) -> Iterator[Engine]:
-    """An engine without a node: the one that settings name, else one of its own, in a folder that goes with the context."""
+    """An engine without a node: that of the settings, or a temporary one.
+
+    The temporary one has a folder that goes with the context.
+    """
     with ExitStack() as closing:
         if settings.engine_address is None:
             folder = Path(closing.enter_context(TemporaryDirectory(prefix="odf-validate-", ignore_cleanup_errors=True)))
@@ -331,7 +349,10 @@ def open_engine(settings: Settings) -> Iterator[Engine]:
 
 
 def own_engine(settings: Settings, closing: ExitStack) -> Engine:
-    """The engine that settings name, else the workspace's, which starts with its first call; its connection ends with `closing`."""
+    """The engine of the settings, else the workspace's; closed by `closing`.
+
+    The workspace's engine starts with its first call.
+    """
     patience = Patience(return_s_max=settings.engine_return_s_max, repeats_max=settings.engine_repeats_max)
     if settings.engine_address is not None and settings.engine_token is not None:
         channel = EngineChannel(

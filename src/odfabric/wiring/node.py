@@ -44,7 +44,10 @@ from odfabric.wiring.upkeep.objects import ObjectVerbs
 
 
 class Node:
-    """The verbs of a node by group, bound to its ports. They raise leaves of the closed error tree only."""
+    """The verbs of a node by group, bound to its ports.
+
+    They raise leaves of the closed error tree only.
+    """
 
     def __init__(
         self,
@@ -54,7 +57,7 @@ class Node:
         follow_heads: Callable[[], None] | None = None,
         timings: Timings | None = None,
     ) -> None:
-        """`follow_heads` is given where other nodes move heads too: what is to be done now and then to hear of it.
+        """`follow_heads` learns of heads that other nodes moved; it is called at times.
 
         `timings` are given where other parts of this process measure, too.
         """
@@ -79,7 +82,7 @@ class Node:
 
     @property
     def operator(self) -> Subject:
-        """The person at this process, who works as the account `local`. Raises NotFound before `odf init`."""
+        """The person at this process, account `local`. Raises NotFound before `odf init`."""
         return self.core.operator
 
     def seen_by(self, subject: Subject) -> Repository:

@@ -15,7 +15,10 @@ from odfabric.wiring.node_ports import NodePorts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeCore:
-    """Handed to every group of verbs. `repository` shows all datasets; people see it through `seen_by`."""
+    """Handed to every group of verbs.
+
+    `repository` shows all datasets; people see it through `seen_by`.
+    """
 
     ports: NodePorts
     settings: Settings
@@ -26,7 +29,7 @@ class NodeCore:
 
     @property
     def operator(self) -> Subject:
-        """The person at this process, who works as the account `local`. Raises NotFound before `odf init`."""
+        """The person at this process, account `local`. Raises NotFound before `odf init`."""
         return self.access.subject_later(str(LOCAL_ACCOUNT))
 
     def seen_by(self, subject: Subject) -> Repository:

@@ -1,4 +1,7 @@
-"""Everything outside the core that a node needs, as one value; and the same with drills in between."""
+"""Everything outside the core that a node needs, as one value.
+
+And the same with drills in between.
+"""
 
 from __future__ import annotations
 
@@ -96,7 +99,7 @@ class NodePorts:
 
 
 def intercepted(ports: NodePorts, interceptor: Interceptor) -> NodePorts:
-    """The same ports, each call with an effect going through `interceptor`: drills and tests of faults."""
+    """The same ports with effects through `interceptor`: drills, tests of faults."""
     return NodePorts(
         chains=interceptor.chains(ports.chains),
         catalog=interceptor.catalog(ports.catalog),

@@ -1,1 +1,1 @@
-"""Where a shard lies: a store of immutable blobs and a register of versions, each behind a small protocol."""
+"""A shard's location: immutable blobs and a register of versions, two protocols."""

@@ -37,7 +37,10 @@ class Blob(Protocol):
         """The value, None if there is none."""
 
     def set(self, key: str, value: bytes) -> None:
-        """Store the value, durable when it returns. Atomic: readers see the old value or the new one."""
+        """Store the value, durable when it returns.
+
+        Atomic: readers see the old value or the new one.
+        """
 
     def delete(self, key: str) -> int | None:
         """Remove the value; its size in bytes, None if there was none."""
@@ -46,7 +49,10 @@ class Blob(Protocol):
         """What has a key that begins with `prefix`, in the order of keys."""
 
     def restore(self, key: str) -> None:
-        """Bring back a deleted value. Returns only if the key has a value then; raises Determinate if the store cannot."""
+        """Bring back a deleted value.
+
+        Returns only if the key has a value then; raises Determinate if the store cannot.
+        """
 
 
 def check_key(key: str) -> str:

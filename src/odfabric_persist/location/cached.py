@@ -14,7 +14,7 @@ from odfabric_persist.location.blob import Blob, BlobEntry
 
 
 class CachedBlob:
-    """A `Blob` that keeps at most `bytes_max` bytes of values, none larger than an eighth of that."""
+    """A `Blob` that caches at most `bytes_max` bytes, each value at most an eighth."""
 
     def __init__(self, blob: Blob, *, bytes_max: int) -> None:
         self._blob = blob

@@ -34,13 +34,16 @@ class Consensus(Protocol):
         """The newest version, None if there is none."""
 
     def compare_and_set(self, key: str, expected: int | None, new: Version) -> bool:
-        """Make `new` the newest version if the newest is `expected` (None: if there is none); whether that was so.
+        """Make `new` the newest version if that is `expected` (None: none); whether so.
 
         Raises UsageError (`invalid-seqno`) if the new number is not above the expected one, or outside 0 .. SEQNO_MAX.
         """
 
     def scan(self, key: str, start: int, limit: int) -> Sequence[Version]:
-        """At most `limit` versions from number `start` on, oldest first; empty if there are none."""
+        """At most `limit` versions from number `start` on, oldest first.
+
+        Empty if there are none.
+        """
 
     def truncate(self, key: str, seqno: int) -> int:
         """Remove versions below `seqno`; how many. The newest always stays.

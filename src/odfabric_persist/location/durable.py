@@ -31,7 +31,7 @@ def _sync(path: Path, flags: int) -> None:
 
 
 class DurableFolders:
-    """Makes folders below a root when they are first needed, and remembers which ones are on the disk for sure.
+    """Makes folders below a root on demand, and remembers those surely on disk.
 
     That a folder exists is not enough: another process may have made it a moment ago and not synced it yet.
     """
@@ -41,7 +41,7 @@ class DurableFolders:
         self._known: set[Path] = set()
 
     def ensure(self, folder: Path) -> None:
-        """The folder, and its name in each folder above it up to the root's own, are on the disk. Raises OSError."""
+        """Put the folder, and its names up to the root's, on the disk. Raises OSError."""
         if folder in self._known:
             return
         folder.mkdir(parents=True, exist_ok=True)

@@ -127,7 +127,10 @@ def _files(folder: Path) -> Iterator[tuple[Path, int]]:
 
 
 def _entries(folder: Path, *, hidden: bool) -> Iterator[tuple[Path, int, float]]:
-    """Files below a folder with size and time of change; what vanishes meanwhile is left out."""
+    """Files below a folder with size and time of change.
+
+    What vanishes meanwhile is left out.
+    """
     waiting = [folder]
     while waiting:
         try:
@@ -148,7 +151,10 @@ def _entries(folder: Path, *, hidden: bool) -> Iterator[tuple[Path, int, float]]
 
 @contextmanager
 def _failing_as(kind: type[LocationError], key: str) -> Iterator[None]:
-    """Errors of the system as ours: Indeterminate once a name may have changed, Determinate before."""
+    """System errors as ours: Determinate until a name may have changed.
+
+    Indeterminate from then on.
+    """
     try:
         yield
     except OSError as error:

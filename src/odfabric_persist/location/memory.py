@@ -1,4 +1,4 @@
-"""Blob and Consensus in memory: the reference in tests, and the cheapest place for data that may be lost.
+"""Blob and Consensus in memory: a reference for tests, and for losable data.
 
 Owns nothing on disk. Handles of one store are one object, or share it.
 """
@@ -15,7 +15,10 @@ from odfabric_persist.location.consensus import Version, check_seqno, invalid_tr
 
 
 class MemoryBlob:
-    """`Blob` in a dictionary. With `keeps_deleted` a deleted value can be restored, as in a versioned bucket."""
+    """`Blob` in a dictionary.
+
+    With `keeps_deleted` a deleted value can be restored, as in a versioned bucket.
+    """
 
     def __init__(self, *, keeps_deleted: bool = False) -> None:
         self._lock = threading.Lock()

@@ -24,7 +24,10 @@ DOLLARS_PER_CALL: Mapping[str, float] = {
 
 @dataclass(slots=True)
 class Meter:
-    """Calls and bytes by operation (`blob.get`, `consensus.compare_and_set`, ...). Safe for threads."""
+    """Calls and bytes by operation (`blob.get`, `consensus.compare_and_set`, ...).
+
+    Safe for threads.
+    """
 
     calls: Counter[str] = field(default_factory=Counter)
     bytes: Counter[str] = field(default_factory=Counter)

@@ -39,7 +39,10 @@ class PostgresSettings:
 
 
 class PostgresConnections:
-    """At most `connections_max` connections to the database at `url`; safe for threads."""
+    """At most `connections_max` connections to the database at `url`.
+
+    Safe for threads.
+    """
 
     def __init__(self, url: str, settings: PostgresSettings) -> None:
         """Opens nothing yet. Raises UsageError (`invalid-url`)."""
@@ -131,7 +134,10 @@ def described(url: str, settings: PostgresSettings) -> str:
 
 
 def connected(target: str, settings: PostgresSettings) -> psycopg.Connection[TupleRow]:
-    """A connection whose statements commit by themselves, at READ COMMITTED, durably. Raises Determinate."""
+    """A connection whose statements commit by themselves, at READ COMMITTED, durably.
+
+    Raises Determinate.
+    """
     try:
         connection = psycopg.connect(target, autocommit=True, prepare_threshold=1 if settings.prepares else None)
     except psycopg.Error as error:
@@ -154,7 +160,10 @@ def connected(target: str, settings: PostgresSettings) -> psycopg.Connection[Tup
 
 @contextmanager
 def located(*, writes: bool) -> Iterator[None]:
-    """PostgreSQL's errors as ours: what was sent and writes may have happened, unless the answer says that it did not."""
+    """PostgreSQL's errors as ours: sent writes may have happened.
+
+    Unless the answer says that they did not.
+    """
     try:
         yield
     except psycopg.Error as error:
@@ -163,7 +172,10 @@ def located(*, writes: bool) -> Iterator[None]:
 
 
 def _reason(error: psycopg.Error) -> str:
-    """What happened, in one line; the driver names hosts and users in it, never passwords."""
+    """What happened, in one line.
+
+    The driver names hosts and users in it, never passwords.
+    """
     if error.sqlstate in _GONE:
         return f"the server went away ({error.sqlstate})"
     text = error.diag.message_primary or str(error).partition("\n")[0] or type(error).__name__

@@ -38,10 +38,13 @@ _LOCK = 0x6F64665F70657273
 
 
 class PostgresConsensus:
-    """`Consensus` in the database at `url`, whose tables are made if missing. Threads and processes may share it."""
+    """`Consensus` in the database at `url`, whose tables are made if missing.
+
+    Threads and processes may share it.
+    """
 
     def __init__(self, url: str, settings: PostgresSettings | None = None) -> None:
-        """Raises UsageError (`invalid-url`), Determinate if the database cannot be reached."""
+        """Raises UsageError (`invalid-url`), Determinate if the database is down."""
         self._connections = PostgresConnections(url, settings or PostgresSettings())
         try:
             self._ensure_tables()
@@ -88,7 +91,10 @@ class PostgresConsensus:
         return iter([str(row[0]) for row in rows])
 
     def _ensure_tables(self) -> None:
-        """Asked first: whoever may only read and write rows can use tables that an administrator made."""
+        """Make the tables unless they exist; that is asked first.
+
+        A role that may only read and write rows can use tables that an administrator made.
+        """
         sql = "SELECT to_regclass('persist_head_v1') IS NOT NULL AND to_regclass('persist_log_v1') IS NOT NULL"
         _, rows = self._connections.run(sql, (), writes=False)
         if rows[0][0]:

@@ -16,7 +16,9 @@ _ATTEMPTS_MAX = 100
 
 
 def probe(consensus: Consensus) -> None:
-    """Raises UsageError (`conditions-ignored`) for a store that is no register; location errors pass through.
+    """Raises UsageError (`conditions-ignored`) for a store that is no register.
+
+    Location errors pass through.
 
     Several processes may probe one store at once.
     """

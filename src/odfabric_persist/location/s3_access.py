@@ -59,7 +59,10 @@ _session_lock = threading.Lock()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3Place:
-    """A part of a bucket: all keys that begin with `prefix`. Without keys the usual ways of the SDK to credentials apply."""
+    """A part of a bucket: all keys that begin with `prefix`.
+
+    Without keys the usual ways of the SDK to credentials apply.
+    """
 
     bucket: str
     prefix: str = ""
@@ -116,7 +119,10 @@ def s3_client(place: S3Place) -> Any:
 
 @cache
 def _session() -> Any:
-    """Knows the models of the service, which take long to load. Not safe for threads, as its clients are."""
+    """Knows the models of the service, which take long to load.
+
+    Not safe for threads, as its clients are.
+    """
     return boto3.session.Session()
 
 
@@ -127,7 +133,10 @@ def code_of(error: exceptions.ClientError) -> str:
 
 @contextmanager
 def located(what: str, *, writes: bool) -> Iterator[None]:
-    """Errors of the SDK as ours: what was sent and writes may have happened, unless it is known that it did not."""
+    """The SDK's errors as ours: sent writes may have happened.
+
+    Unless it is known that they did not.
+    """
     try:
         yield
     except exceptions.ClientError as error:

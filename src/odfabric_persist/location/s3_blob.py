@@ -25,7 +25,10 @@ class S3Blob:
     """`Blob` at a place in a bucket. Several processes may share it."""
 
     def __init__(self, place: S3Place, *, client: Any = None) -> None:
-        """`client` is one of `s3_client`, by default a new one. Raises UsageError (`invalid-place`)."""
+        """`client` is one of `s3_client`, by default a new one.
+
+        Raises UsageError (`invalid-place`).
+        """
         self._place = place
         self._client = client or s3_client(place)
 
@@ -81,7 +84,7 @@ class S3Blob:
                     yield BlobEntry(key, one["Size"])
 
     def restore(self, key: str) -> None:
-        """See the protocol: a bucket with versions hides what is deleted behind markers, which are removed."""
+        """See the protocol: removes the delete markers of a versioned bucket."""
         while self._size(key) is None:
             marker = self._newest_marker(key)
             with located(f"restore {key}", writes=True):
@@ -100,7 +103,10 @@ class S3Blob:
                 raise
 
     def _newest_marker(self, key: str) -> str:
-        """The marker that hides the value. Raises Determinate if there is none, or nothing behind it."""
+        """The marker that hides the value.
+
+        Raises Determinate if there is none, or nothing behind it.
+        """
         name = self._place.prefix + key
         with located(f"restore {key}", writes=False):
             page = self._client.list_object_versions(Bucket=self._place.bucket, Prefix=name)
@@ -136,7 +142,7 @@ class S3Blob:
 
 
 def _is_key(key: str) -> bool:
-    """Whether it may be one of ours: consoles of buckets leave markers of folders, for example."""
+    """Whether it may be our key: consoles leave markers of folders, for example."""
     try:
         check_key(key)
     except UsageError:

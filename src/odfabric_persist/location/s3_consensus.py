@@ -36,7 +36,7 @@ _UNCHANGED = frozenset({"304", "NotModified"})
 
 @dataclass(frozen=True, slots=True)
 class _Window:
-    """The object of a key: its versions, the nonces of the attempts that made them, and below what it was truncated."""
+    """A key's object: versions, nonces of their attempts, and where it was truncated."""
 
     versions: tuple[Version, ...]
     nonces: tuple[str, ...]
@@ -66,7 +66,10 @@ class _Found:
 
 
 class S3Consensus:
-    """`Consensus` at a place in a bucket, which holds nothing else. Several processes may share it."""
+    """`Consensus` at a place in a bucket, which holds nothing else.
+
+    Several processes may share it.
+    """
 
     def __init__(self, place: S3Place, *, client: Any = None) -> None:
         """`client` is one of `s3_client`, by default a new one.
@@ -172,21 +175,27 @@ class S3Consensus:
         return found
 
     def _read_after(self, key: str) -> _Found | None:
-        """The object after a refusal. Where requests are repeated on the way, the first may have landed: it is not known yet."""
+        """The object after a refusal.
+
+        Where requests are repeated on the way, the first may have landed: it is not known yet.
+        """
         try:
             return self._read(key)
         except Determinate as error:
             raise Indeterminate(error.message) from error
 
     def _write(self, key: str, before: _Found | None, after: _Window) -> bool:
-        """Put a window in the place of `before`; whether it was there still. Raises Determinate, Indeterminate."""
+        """Put a window in the place of `before`; whether it was there still.
+
+        Raises Determinate, Indeterminate.
+        """
         etag = self._put(self._object(key), _encoded(after), None if before is None else before.etag)
         if etag is not None:
             self._remember(key, _Found(etag, after))
         return etag is not None
 
     def _put(self, name: dict[str, str], body: bytes, etag: str | None) -> str | None:
-        """The new tag if the object had this one (None: if there was no object), else None."""
+        """The new tag if the object had this one (None: no object), else None."""
         condition = {"IfNoneMatch": "*"} if etag is None else {"IfMatch": etag}
         with located(f"put {name['Key']}", writes=True):
             try:
@@ -197,7 +206,10 @@ class S3Consensus:
                 raise
 
     def _outcome(self, key: str, before: _Found | None, expected: int | None, new: Version, nonce: str) -> bool | None:
-        """What became of an attempt without an answer; None if nobody can say yet, for it may still be on its way."""
+        """What became of an attempt without an answer.
+
+        None if nobody can say yet, for it may still be on its way.
+        """
         try:
             now = self._read(key)
         except LocationError:

@@ -26,7 +26,10 @@ _BUSY_S_MAX = 30.0
 
 
 class SqliteConsensus:
-    """`Consensus` in the file at `path`, which is made if missing. Several threads and processes may share it."""
+    """`Consensus` in the file at `path`, which is made if missing.
+
+    Several threads and processes may share it.
+    """
 
     def __init__(self, path: Path, *, busy_s_max: float = _BUSY_S_MAX) -> None:
         """`busy_s_max` is the longest wait for another process that writes."""

@@ -1,4 +1,4 @@
-"""Faults on purpose: a store that fails before or after an effect, or answers late.
+"""Faults on purpose: a store fails before or after an effect, or answers late.
 
 Owns one plan of faults for both kinds of store. Invariant: a fault is what a real store could do - Determinate without the effect,
 Indeterminate with or without it - and the same seed gives the same faults for the same calls.
@@ -28,10 +28,16 @@ class Fault(Enum):
 
 
 class Faults:
-    """Which calls fail. `chance` of 1 means each; `next` makes the next call of an operation fail once."""
+    """Which calls fail.
+
+    `chance` of 1 means each; `next` makes the next call of an operation fail once.
+    """
 
     def __init__(self, *, seed: int = 0, chance: float = 0.0, wait: Callable[[float], None] = lambda _: None) -> None:
-        """`wait` is called with a number in 0 .. 1 before each call: a test may make that a delay."""
+        """`wait` is called with a number in 0 ..
+
+        1 before each call: a test may make that a delay.
+        """
         self._lock = threading.Lock()
         self._random = Random(seed)
         self._chance = chance
@@ -39,7 +45,10 @@ class Faults:
         self._planned: dict[str, list[Fault]] = {}
 
     def next(self, operation: str, fault: Fault) -> None:
-        """Let the next call of `operation` (`blob.set`, `consensus.compare_and_set`, ...) fail."""
+        """Let the next call of `operation` fail.
+
+        Such as `blob.set` or `consensus.compare_and_set`.
+        """
         with self._lock:
             self._planned.setdefault(operation, []).append(fault)
 

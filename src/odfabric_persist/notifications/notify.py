@@ -1,4 +1,4 @@
-"""Who waits for a shard is told when it has a new version, instead of looking again and again.
+"""Notifies waiters of a shard's new version, instead of polling.
 
 Owns the protocol of notifiers, what one process knows of announcements, and how long to wait before looking untold. Invariant:
 an announcement only ends a wait; who was woken looks for itself. So announcements may be late, doubled, out of order or lost, and
@@ -18,7 +18,10 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pauses:
-    """Seconds before looking untold: `poll_s` where nobody would tell, else from `fallback_s` on, doubled each time."""
+    """Seconds before a look without notice.
+
+    `poll_s` without a notifier, else from `fallback_s` on, doubled each time.
+    """
 
     poll_s: float = 0.1
     fallback_s: float = 1.0
@@ -26,17 +29,26 @@ class Pauses:
 
 
 class Notifier(Protocol):
-    """Carries announcements. Safe for threads; no method raises or waits for anything outside."""
+    """Carries announcements.
+
+    Safe for threads; no method raises or waits for anything outside.
+    """
 
     @property
     def tells(self) -> bool:
-        """Whether announcements are expected to come in now. When that ends, all who wait are woken."""
+        """Whether announcements are expected to come in now.
+
+        When that ends, all who wait are woken.
+        """
 
     def publish(self, shard: str, seqno: int) -> None:
         """Announce that the shard has come to this version."""
 
     def subscribe(self, shard: str, woken: Callable[[], None] | None = None) -> Subscription:
-        """What is announced of a shard from now on. `woken` is called with each announcement, on any thread."""
+        """What is announced of a shard from now on.
+
+        `woken` is called with each announcement, on any thread.
+        """
 
     def close(self) -> None:
         """Tell and send no more."""
@@ -80,7 +92,10 @@ class Announcements:
 
 
 class Subscription:
-    """What was announced of one shard; a context that ends it. One thread waits at a time."""
+    """What was announced of one shard; a context that ends it.
+
+    One thread waits at a time.
+    """
 
     def __init__(self, announcements: Announcements, shard: str, woken: Callable[[], None] | None) -> None:
         self.shard = shard
@@ -112,7 +127,10 @@ class Subscription:
             self._woken()
 
     def wait(self, beyond: int, timeout_s: float) -> bool:
-        """Until a version after `beyond` is announced, at most this long; whether it was. Whoever is told looks then."""
+        """Until a version after `beyond` is announced, at most this long; whether it was.
+
+        Whoever is told looks then.
+        """
         with self._changed:
             told = self._changed.wait_for(lambda: self.heard(beyond), timeout_s)
             # Taken, so that an announcement of what never came does not end every wait from now on.
@@ -148,7 +166,10 @@ class LocalNotifier:
 
 
 class NoNotifier(LocalNotifier):
-    """Nobody tells of other processes: who waits looks every `poll_s`, and is still told of its own process."""
+    """No notices of other processes: waiters poll every `poll_s`.
+
+    They are still notified by their own process.
+    """
 
     @property
     def tells(self) -> bool:
@@ -157,7 +178,10 @@ class NoNotifier(LocalNotifier):
 
 
 class Watch:
-    """The waits of one who looks at a shard again and again; a context that ends its subscription."""
+    """The waits of one who looks at a shard again and again.
+
+    A context that ends its subscription.
+    """
 
     def __init__(self, notifier: Notifier, shard: str, pauses: Pauses, woken: Callable[[], None] | None = None) -> None:
         """Make it before the first look: what is announced from then on is heard."""
@@ -178,11 +202,11 @@ class Watch:
         return self._pause_s if self._notifier.tells else self._pauses.poll_s
 
     def looked(self, *, told: bool) -> None:
-        """Another look is due, told or not: the longer nobody tells, the longer the next pause."""
+        """Another look is due: each without notice makes the next pause longer."""
         grown = min(self._pause_s * 2, self._pauses.fallback_s_max)
         self._pause_s = self._pauses.fallback_s if told else grown
 
     def wait(self, beyond: int, end: float) -> None:
-        """Until there may be a version after `beyond`, at most until `end` on the monotonic clock."""
+        """Wait for a version after `beyond`, at most until `end` (monotonic clock)."""
         limit_s = max(0.0, end - time.monotonic())
         self.looked(told=self.subscription.wait(beyond, min(self.pause_s, limit_s)))

@@ -24,7 +24,10 @@ CHECK_S = 10
 
 
 def redis_notifier(url: str) -> RemoteNotifier:
-    """A `Notifier` over the server at `url` (`redis://`, `rediss://`, `unix://`). Raises UsageError (`invalid-url`)."""
+    """A `Notifier` over the server at `url` (`redis://`, `rediss://`, `unix://`).
+
+    Raises UsageError (`invalid-url`).
+    """
     try:
         _client(url).close()
     except ValueError:

@@ -37,7 +37,10 @@ class Sender(Protocol):
 
 
 class Receiver(Protocol):
-    """A connection that receives what is sent from now on. Its methods raise LocationError."""
+    """A connection that receives what is sent from now on.
+
+    Its methods raise LocationError.
+    """
 
     def receive(self, timeout_s: float) -> Sequence[str]:
         """What has come, empty if nothing did in this time."""
@@ -47,7 +50,10 @@ class Receiver(Protocol):
 
 
 class RemoteNotifier:
-    """`Notifier` over connections that `open_sender` and `open_receiver` make; both may raise LocationError."""
+    """`Notifier` over connections that `open_sender` and `open_receiver` make.
+
+    Both may raise LocationError.
+    """
 
     def __init__(self, open_sender: Callable[[], Sender], open_receiver: Callable[[], Receiver]) -> None:
         """Does not wait for the server."""
@@ -127,7 +133,7 @@ class RemoteNotifier:
         self._again_and_again(work)
 
     def _tell(self, tells: bool) -> None:
-        """Announcements come in from now on, or no longer: either way some may have been missed."""
+        """Announcements begin or stop: either way some may have been missed."""
         self._tells = tells
         self._announcements.wake_all()
 
@@ -140,7 +146,7 @@ class RemoteNotifier:
             self._announcements.announce(shard, seqno)
 
     def _again_and_again(self, work: Callable[[], None]) -> None:
-        """Until it is over; after a failure with a pause that grows while failures follow one another."""
+        """Repeat until it is over, with growing pauses while failures follow."""
         failures = 0
         while not self._closed.is_set():
             start = time.monotonic()

@@ -1,4 +1,4 @@
-"""Browsers of people on a served node: signed in by a cookie, sending what a browser sends with a form, asking for pages."""
+"""People's browsers on a served node: session cookies, forms, and page requests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ class Browsers:
     served: Served
 
     def open(self, name: str | None) -> httpx.Client:
-        """A browser with a new session of somebody, or with none; to be closed by the caller."""
+        """A browser with a new session of somebody, or with none.
+
+        To be closed by the caller.
+        """
         cookies = {PLAIN_COOKIE: self.people.session(name)} if name else {}
         headers = {
             "accept": "text/html,application/xhtml+xml",

@@ -1,4 +1,7 @@
-"""One server and one node for all tests of a module; each test makes its own datasets."""
+"""One server and one node for all tests of a module.
+
+Each test makes its own datasets.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Holds answers to the OpenAPI document: a status, media type or member that is not documented fails the test."""
+"""Holds answers to the OpenAPI document: anything undocumented fails the test.
+
+That is a status, media type or member.
+"""
 
 from __future__ import annotations
 

@@ -36,7 +36,10 @@ def send_through(backend: NodeBackend, network: type[Network]) -> None:
 
 
 class Around(Interceptor):
-    """Calls of the ports by name, and what is done before or after them; nothing until something is set."""
+    """Calls of the ports by name, and what is done before or after them.
+
+    Nothing until something is set.
+    """
 
     def __init__(self) -> None:
         self.before: dict[str, Callable[[], None]] = {}

@@ -1,4 +1,6 @@
-"""What a route can need, and the answers that follow from it; the table of routes is in `rules` and `page_rules`.
+"""What a route can need, and the answers that follow from it.
+
+The table of routes is in `rules` and `page_rules`.
 
 A rule names needs in the order in which they are asked for. The first is what the route declares as its policy; those after it are the
 verb's. Its request would change nothing, or only what changes nothing of rights, so that every actor can make it on the same dataset.
@@ -29,7 +31,7 @@ FORM = {"content-type": "application/x-www-form-urlencoded"}
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The answer to somebody who may not: status, code, and what its message begins with."""
+    """The answer to somebody without the right: status, code, start of the message."""
 
     status: int
     code: str
@@ -72,7 +74,10 @@ class OnDataset(Need):
 
 
 class OnNode(Need):
-    """An action on the node as a whole. What only admins know of does not exist for others."""
+    """An action on the node as a whole.
+
+    What only admins know of does not exist for others.
+    """
 
     def __init__(self, action: Action) -> None:
         self.action = action
@@ -101,7 +106,10 @@ class Under(Need):
 
 
 class Pulled(OnDataset):
-    """A pull changes the dataset; a name that is free can be taken by those who may create it."""
+    """A pull changes the dataset.
+
+    A name that is free can be taken by those who may create it.
+    """
 
     def __init__(self) -> None:
         super().__init__(Action.WRITE)
@@ -116,7 +124,7 @@ class Pulled(OnDataset):
 
 
 class Member(Need):
-    """Whoever belongs to the organisation that owns the dataset, and admins of the node; it does not exist for others."""
+    """Members of the owning organisation and node admins; it is hidden from others."""
 
     def verdict(self, policy: AccessPolicy, subject: Subject, scene: Scene) -> Verdict:
         belongs = subject.role_in(Name(scene.account)) is not None or subject.administers
@@ -140,7 +148,9 @@ Values: TypeAlias = Mapping[str, Value]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """`needs` is empty for what is everybody's. `allowed` are the answers to those who may, as status and code ("" for none).
+    """`needs` is empty for what is everybody's.
+
+    `allowed` are the answers to those who may, as status and code ("" for none).
 
     `path` fills the route's template; values may depend on the scene.
     """

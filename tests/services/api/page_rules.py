@@ -1,4 +1,4 @@
-"""What each page needs: the part of the table `rules.RULES` that is about the console."""
+"""What each page needs: the console's part of the table `rules.RULES`."""
 
 from __future__ import annotations
 

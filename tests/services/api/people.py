@@ -1,4 +1,4 @@
-"""People of a node in memory, and every way in which somebody may ask it for something.
+"""People of a node in memory, and every way in which they may make requests.
 
 ann owns datasets; rita, carl, edda, mats and oona have one role each on them; gus belongs to the guild, which is a contributor; max and ada
 are member and admin of acme, which owns datasets too; pia has nothing; root is an admin of the node; sue, a maintainer, is suspended.
@@ -59,7 +59,9 @@ SAFE = ("GET", "HEAD")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Actor:
-    """Somebody who asks. `subject` is what the policy is asked about; None where the credential does not count.
+    """Somebody who asks.
+
+    `subject` is what the policy is asked about; None where the credential does not count.
 
     `refused` is the answer to whoever has such a credential, as status and code; `refused_unsafe` to requests that change something.
     """
@@ -77,7 +79,10 @@ class Actor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """A dataset that somebody owns, private or public; `other` is another one of the same owner."""
+    """A dataset that somebody owns, private or public.
+
+    `other` is another one of the same owner.
+    """
 
     owner: str
     is_public: bool
@@ -136,7 +141,7 @@ class People:
         return found
 
     def subject(self, name: str) -> Subject:
-        """Somebody with all that they may, as the pure policy is asked: made here, not read by what is tested."""
+        """A subject with all its rights, for the pure policy, not read by tested code."""
         account = self.account(name)
         memberships = self.ports.relations.memberships(account.id) if account.kind is AccountKind.USER else ()
         organisations = [(self.ports.accounts.by_id(each.organisation), each.role) for each in memberships]

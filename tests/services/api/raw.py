@@ -32,7 +32,10 @@ def head(method: str, target: str, *lines: str, token: str | None = TOKEN) -> by
 
 
 def read_answer(connection: socket.socket) -> RawAnswer:
-    """One answer: head, and as many bytes of body as it announces. Fails if the connection ends before."""
+    """One answer: head, and as many bytes of body as it announces.
+
+    Fails if the connection ends before.
+    """
     data = b""
     while b"\r\n\r\n" not in data:
         data += received(connection)
@@ -52,7 +55,7 @@ def received(connection: socket.socket) -> bytes:
 
 
 def ends(connection: socket.socket) -> bool:
-    """Whether the server closes: reads until it does, or until the timeout of the socket fails the test."""
+    """Whether the server closes: reads until it does, or fails by the socket timeout."""
     try:
         while connection.recv(65536):
             pass

@@ -1,4 +1,4 @@
-"""A real server around a node in memory, in a thread of the test, on a port that it finds itself."""
+"""A real server around a node in memory, in a test thread, on a free port."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ class Served:
     server: ApiServer
 
     def client(self, token: str | None = TOKEN) -> httpx.Client:
-        """A client that follows nothing and reads no environment; to be closed by the caller."""
+        """A client that follows nothing and reads no environment.
+
+        To be closed by the caller.
+        """
         headers = {"authorization": f"Bearer {token}"} if token else {}
         return httpx.Client(base_url=self.url, headers=headers, timeout=ANSWER_S_MAX, trust_env=False)
 

@@ -1,4 +1,4 @@
-"""Scripts of the console: found by logical name, served by exact file name, absent without harm."""
+"""Console scripts: found by logical name, served by exact name, optional."""
 
 import json
 import socket

@@ -1,4 +1,4 @@
-"""The committed AsyncAPI document is the service's, and has the structure of AsyncAPI 3.
+"""The committed AsyncAPI document is the service's, and valid AsyncAPI 3.
 
 The schema below is written from the specification's tables of fixed fields, for what the document uses.
 """

@@ -1,4 +1,4 @@
-"""`odf flow` and `odf webhook` on a served node, and flows on a workspace: what people read, and what is refused."""
+"""`odf flow` and `odf webhook` on a node, flows on a workspace: output, refusals."""
 
 from __future__ import annotations
 

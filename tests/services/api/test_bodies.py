@@ -1,4 +1,4 @@
-"""Bodies: their limits on both sides, slow ones, broken ones, many at once; what others notice of it."""
+"""Bodies: limits on both sides, slow, broken, many at once; effects on others."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_a_body_is_asked_for_when_it_is_wanted(connect: Callable[[], socket]) ->
 
 
 def test_an_early_refusal_is_not_lost_in_a_reset(place: Place, tmp_path: Path) -> None:
-    """The client sends on for a while: what it sends is read and dropped, and the connection ends in order."""
+    """The client sends on: its bytes are dropped, the connection ends in order."""
     size = PUSH_BYTES_MAX * 50
     patient = small(tmp_path, linger_s_max=20)
     with serving(Node(place.node.ports, patient)) as served, served.connect() as connection:
@@ -249,7 +249,10 @@ def test_a_client_that_leaves_in_the_middle_leaves_nothing(
 
 
 def test_a_client_that_leaves_while_it_waits_is_not_waited_for(tmp_path: Path) -> None:
-    """Nobody works here, so the answer would come after `push_wait_s_max`; the job stays."""
+    """Nobody works here, so the answer would come after `push_wait_s_max`.
+
+    The job stays.
+    """
     memory = MemoryNode(tmp_path)
     memory.add(ROOT)
     with serving(memory.node) as served, served.connect() as connection:
@@ -267,7 +270,7 @@ def stalled_push(connect: Callable[[], socket]) -> socket:
 
 
 def test_slow_pushes_take_their_own_places_only(tmp_path: Path, place: Place) -> None:
-    """All slots for pushes are taken: another push is told to come later, everything else is served."""
+    """With all push slots taken, another push must wait; all else is served."""
     patient = small(tmp_path, body_start_s=120, body_wait_s_max=120)
     with serving(Node(place.node.ports, patient)) as served, served.client() as client, ExitStack() as closing:
         for _ in range(PUSHES_MAX):
@@ -333,7 +336,10 @@ def test_the_end_of_the_service_answers_those_who_wait_and_drops_those_who_stall
 
 
 def test_a_large_push_needs_little_memory(tmp_path: Path) -> None:
-    """200 MiB through the edge onto a disk. The peak of this process is what it was before, give or take buffers."""
+    """200 MiB through the edge onto a disk.
+
+    The peak of this process is what it was before, give or take buffers.
+    """
     size = 200 * 1024 * 1024
     memory = MemoryNode(tmp_path)
     ports = replace(memory.node.ports, objects=FolderObjectStore(tmp_path / "objects"))
@@ -353,6 +359,9 @@ def test_a_large_push_needs_little_memory(tmp_path: Path) -> None:
 
 
 def test_the_edge_is_the_outermost_layer_of_ours_that_answers(place: Place) -> None:
-    """What it wraps cannot answer without its headers and limits; those around it name and measure answers, its refusals too."""
+    """What it wraps cannot answer without its headers and limits.
+
+    Those around it name and measure answers, its refusals too.
+    """
     layers = [layer.cls for layer in place.served.app.user_middleware]
     assert layers[:3] == [RequestIds, TimingMiddleware, EdgeMiddleware]

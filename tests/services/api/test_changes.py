@@ -1,4 +1,4 @@
-"""Changes over HTTP without a cursor on the node: one answer, one that waits, and a stream."""
+"""Changes over HTTP without a cursor: one answer, a waiting one, a stream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes of rights that meet each other, the admins who stay, and names that are taken or reserved."""
+"""Concurrent changes of rights, remaining admins, taken and reserved names."""
 
 from __future__ import annotations
 

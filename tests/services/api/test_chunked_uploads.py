@@ -1,4 +1,7 @@
-"""Uploads in chunks over HTTP: by hand, by the command line over a connection that breaks, and their refusals."""
+"""Chunked uploads over HTTP: by hand, by a broken connection, refusals.
+
+By the command line over a connection that breaks.
+"""
 
 from __future__ import annotations
 
@@ -93,7 +96,10 @@ def test_what_arrives_before_a_connection_breaks_is_kept(client: httpx.Client, d
 
 
 class Breaking(Network):
-    """A network that breaks in the middle of every other request with a body, and once loses an answer to each method."""
+    """A network that breaks every other request body, and loses some answers.
+
+    It breaks in the middle, and loses one answer to each method.
+    """
 
     def __init__(self, inner: httpx.BaseTransport) -> None:
         super().__init__(inner)

@@ -1,4 +1,4 @@
-"""The verbs of the command line on a node: what they send, and what they make of its answers."""
+"""The command line's verbs on a node: requests, and use of the answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.usecases.manifests import DERIVED, ROOT
 
 
 class LastAnswerLost(Network):
-    """A node that dies after it has done what the first POST asked for, and before it says so."""
+    """A node that dies after the first POST's effect and before its answer."""
 
     def __init__(self, inner: httpx.BaseTransport) -> None:
         super().__init__(inner)

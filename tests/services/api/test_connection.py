@@ -1,4 +1,4 @@
-"""Connections under hostile peers: raw sockets against a real server with small limits."""
+"""Connections under hostile peers: raw sockets, small limits, a real server."""
 
 from __future__ import annotations
 
@@ -124,7 +124,10 @@ def test_a_connection_serves_one_request_after_another(connect: Callable[[], soc
 
 
 def test_answers_are_sent_at_once(place: Place, connect: Callable[[], socket]) -> None:
-    """Head and body are two small packets; the second must not wait until the first is acknowledged."""
+    """Head and body are two small packets.
+
+    The second must not wait until the first is acknowledged.
+    """
     assert exchanged(connect(), INFO).status == 200
     (connection,) = place.served.server.server_state.connections
     accepted = connection.transport.get_extra_info("socket")
@@ -151,7 +154,7 @@ def test_bad_chunks_are_refused(place: Place, connect: Callable[[], socket], bod
 
 @pytest.fixture(scope="module")
 def lingering(place: Place) -> Iterator[Served]:
-    """The same node on a server that drops what a refused client still sends for longer than any test."""
+    """The same node on a server that drops a refused client's bytes through any test."""
     node: Node = place.served.app.state.node
     settings = node.settings.model_copy(update={"linger_s_max": 60.0})
     with serving(Node(node.ports, settings)) as served:
@@ -169,7 +172,7 @@ def test_after_bad_chunks_the_route_is_over_and_adds_nothing(
 
 
 def test_a_refusal_is_not_lost_in_a_reset(lingering: Served) -> None:
-    """A client that is still sending when its head is refused reads the answer, and an orderly end."""
+    """A client refused while it sends its head reads the answer, and a clean end."""
     with lingering.connect() as connection:
         problem(exchanged(connection, b"GET /info HTTP/9.9\r\n\r\n"), 400)
         connection.sendall(bytes(200_000))
@@ -252,7 +255,10 @@ def test_old_clients_are_answered_once(connect: Callable[[], socket]) -> None:
 
 
 def test_whoever_does_not_read_the_answer_is_dropped(tmp_path: Path) -> None:
-    """16 MiB go into no buffer of the system; the reader has 0.2 s and what the least rate gives it."""
+    """16 MiB go into no buffer of the system.
+
+    The reader has 0.2 s and what the least rate gives it.
+    """
     app = FastAPI()
     app.state.closing = threading.Event()
 

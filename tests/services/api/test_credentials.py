@@ -1,4 +1,4 @@
-"""Sessions and tokens over HTTP: what a cookie may be, what is told of a token, how somebody signs in."""
+"""Sessions and tokens over HTTP: cookies, information on tokens, sign-in."""
 
 from __future__ import annotations
 
@@ -46,7 +46,10 @@ def cookie(text: str) -> dict[str, str]:
 
 
 def test_a_cookie_holds_a_session_and_no_other_token(anybody: httpx.Client, people: People) -> None:
-    """Pages take for granted that a session has all rights of its person: a narrower token would approve a device that has them."""
+    """A cookie holds only a session: pages assume all rights of its person.
+
+    A narrower token would approve a device that has them.
+    """
     for scopes in ({Scope.MANAGE}, {Scope.READ}):
         _, text = people.issue("root", scopes=frozenset(scopes))
         answer = anybody.get("/accounts/me", headers=cookie(text))
@@ -79,7 +82,7 @@ def test_a_token_that_is_looked_at_is_not_the_caller_s_credential(anybody: httpx
 def test_a_wrong_password_and_an_unknown_name_are_one_answer_and_one_work(
     anybody: httpx.Client, people: People, calls: Calls
 ) -> None:
-    """By every door: the same hashes of passwords, and the same look-ups for every name that could be one."""
+    """Equal password hashes and look-ups by every door, for any possible name."""
     passwords = people.ports.passwords
     for door in ("session", "login", "platform"):
         seen, looked_up = set(), set()

@@ -1,4 +1,4 @@
-"""Cursors over HTTP: a consumer that stores the position with its data has every change exactly once."""
+"""Cursors over HTTP: each change exactly once, position stored with the data."""
 
 from __future__ import annotations
 

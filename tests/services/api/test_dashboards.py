@@ -1,4 +1,4 @@
-"""The dashboard and the alert rules ask for metrics and labels that a node really tells."""
+"""Dashboards and alerts ask for metrics and labels that a node really has."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def rules() -> list[dict[str, Any]]:
 
 
 def asked(expression: str) -> tuple[dict[str, set[str]], set[str]]:
-    """Metrics of a PromQL expression with the labels that they are selected by, and labels that it groups by."""
+    """Metrics of a PromQL expression with labels of selection and grouping."""
     text = re.sub(r'"[^"]*"', '""', expression)
     text = re.sub(r"\[[^\]]*\]", "", text)
     grouped: set[str] = set()

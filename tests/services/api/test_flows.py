@@ -1,4 +1,4 @@
-"""Flows over HTTP: set, looked at, paused, run, cancelled; wrong rules are refused by the name of the member."""
+"""Flows over HTTP: set, show, pause, run, cancel; refusals name the member."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever a client sends, valid by the document or not: never a server error, and never an answer that is not documented."""
+"""Any client request, valid or not: no server error, no undocumented answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What somebody may not read looks like what is not there: whole answers are compared, and the calls of ports that they cost.
+"""An unreadable dataset looks like a missing one.
+
+Whole answers are compared, and the calls of ports that they cost.
 
 Three datasets are asked for by names of one length: one that is there and hidden, one that is not there, one whose name cannot be. Strangers
 get one answer for the three; whoever has an account is told of the third that its name is wrong, which tells the grammar of names only.

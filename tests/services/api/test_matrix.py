@@ -1,4 +1,4 @@
-"""Every actor at every route, on datasets of every owner and visibility: the answers are those of the pure policy.
+"""Every actor at every route, on every kind of dataset: the pure policy's answers.
 
 Expected is what `domain.people.access` says of the rule in `rules.RULES`; observed is a request to a served node. Refused requests change nothing.
 """
@@ -118,7 +118,10 @@ def test_everybody_gets_the_answer_of_the_policy(world: World, method: str, rout
 
 
 def scenes_of(world: World, template: str) -> list[Scene]:
-    """All owners, and every visibility, where they make a difference. A page has the policy of the routes beside it: fewer of each are enough."""
+    """All owners, and every visibility, where they make a difference.
+
+    A page has the policy of the routes beside it: fewer of each are enough.
+    """
     is_page = template.startswith("/-") or "/-/" in template
     if world.policy.anonymous_read and is_page and not NIGHTLY and (today() + len(template)) % 2:
         return []  # the other half of the pages has its day tomorrow
@@ -157,7 +160,10 @@ def judged(world: World, method: str, rule: Rule, scene: Scene, actor: Actor, an
 
 
 def told(answer: httpx.Response) -> tuple[str | None, str | None]:
-    """Code and message of a problem; None where the answer has no body that tells them."""
+    """Code and message of a problem.
+
+    None where the answer has no body that tells them.
+    """
     if answer.request.method == "HEAD":
         return None, None
     if answer.headers.get("content-type") != "application/problem+json":

@@ -1,4 +1,4 @@
-"""Commands about people and rights on a served node: as its operator, and as those whom the operator has let in."""
+"""Commands about people and rights on a node: as operator, and as those let in."""
 
 from __future__ import annotations
 
@@ -197,7 +197,10 @@ def test_a_given_token_goes_before_a_login(ann: Command, monkeypatch: pytest.Mon
 def test_a_token_goes_to_its_own_origin_alone(
     credentials: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """Redirects and pages elsewhere get nothing, and no login is sent to another port, scheme or host."""
+    """A token goes only to its origin, never by redirects or to another port.
+
+    Nor to another scheme or host.
+    """
     with LoopbackServer(lambda _: reply(404)).serving() as elsewhere:
         page = json.dumps({"datasets": []}).encode()
         link = {"link": f'<{elsewhere.url("/datasets?after=a%2Fb")}>; rel="next"', "content-type": "application/json"}

@@ -1,4 +1,4 @@
-"""The inventory of routes is the application's, and headers of credentials are read strictly.
+"""The route inventory is the application's, and credential headers are strict.
 
 What each route needs is held against `rules.RULES` by `test_matrix`; what strangers learn of private datasets by `test_hiding`.
 """

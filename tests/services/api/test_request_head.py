@@ -185,7 +185,7 @@ STREAMS = st.lists(PIECES, max_size=12).map(b"".join)
 
 
 def events(stream: bytes, cuts: list[int]) -> tuple[list[tuple[object, ...]], bool]:
-    """What a server sees of a byte stream that arrives in these pieces: requests, and whether it was refused."""
+    """A server's view of a byte stream in these pieces: requests, and refusal."""
     connection = StrictConnection(LIMITS)
     seen: list[tuple[object, ...]] = []
     places = sorted({0, len(stream), *(cut % (len(stream) + 1) for cut in cuts)})
@@ -245,7 +245,7 @@ def drained(connection: StrictConnection) -> list[str]:
 
 
 def test_a_head_that_comes_after_the_request_waits_for_its_turn() -> None:
-    """A client that has all bytes of an answer may be faster than the server that is ending it."""
+    """A client with a whole answer may be faster than the server that ends it."""
     connection = StrictConnection(LIMITS)
     connection.receive_data(GET)
     assert drained(connection) == ["Request", "EndOfMessage"]

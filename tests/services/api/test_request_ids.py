@@ -1,4 +1,4 @@
-"""Requests have ids and belong to traces, as do their log lines and the jobs and calls that they cause."""
+"""Requests have ids and traces, as do their log lines, jobs and calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads that many wait for are done once, and only what stays the same is remembered."""
+"""Shared reads are done once, and only what stays the same is remembered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signing in over HTTP: sessions and their cookies, the plain pages, the device flow, providers."""
+"""Sign-in over HTTP: sessions, cookies, plain pages, device flow, providers."""
 
 from __future__ import annotations
 
@@ -349,7 +349,11 @@ def confirmed(visitor: httpx.Client, path: str) -> str:
 def test_no_page_elsewhere_links_its_own_identity_to_its_visitor(
     visitor: httpx.Client, provider: OidcServer, ann: str
 ) -> None:
-    """Who has signed the visitor's browser in at the provider, as somebody else, could sign in as the visitor from then on."""
+    """No foreign page links its own identity to a visitor.
+
+    Who has signed the visitor's browser in at the provider, as somebody else, could sign in as the visitor from then
+    on.
+    """
     proof = sign_in(visitor, ann)["x-csrf-token"]
     for path in (
         "/oidc/corp/start?link=true",

@@ -1,4 +1,4 @@
-"""The public keys of the node over HTTP: everybody's, cacheable, the same in both places."""
+"""The node's public keys over HTTP: for everybody, cacheable, same in both places."""
 
 from __future__ import annotations
 

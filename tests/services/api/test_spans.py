@@ -1,4 +1,4 @@
-"""Requests, jobs, calls of the engine and webhooks as spans of one trace, and what a collector receives of them."""
+"""Spans of one trace (requests, jobs, engine calls, webhooks), and a collector."""
 
 from __future__ import annotations
 

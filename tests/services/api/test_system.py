@@ -1,4 +1,4 @@
-"""Routes about the node itself, headers of all answers, and what a bug of ours looks like from outside."""
+"""Routes about the node, headers of all answers, and a bug seen from outside."""
 
 from __future__ import annotations
 

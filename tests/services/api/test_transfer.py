@@ -166,7 +166,7 @@ def test_a_range_of_another_version_gives_all(client: httpx.Client, objects: Obj
 
 
 def test_one_connection_serves_many_objects(served: Served, objects: Objects) -> None:
-    """The client asks again as soon as it has the last byte, which may be before the server has ended the answer."""
+    """A client with the last byte may ask again before the server ends the answer."""
     with served.connect() as connection:
         for _ in range(40):
             answer = exchanged(connection, head("GET", f"/local/readings/data/{objects.data}"))

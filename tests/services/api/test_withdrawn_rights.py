@@ -1,4 +1,4 @@
-"""A right that is withdrawn is gone: at the next request, in streams that are open, in work that waits.
+"""A withdrawn right is gone: in next requests, open streams, and waiting work.
 
 Rights are never remembered, so nothing here waits: streams look again by a clock that the test sets.
 """
@@ -32,7 +32,7 @@ ROW = b'{"event_time":"2026-01-01T00:00:00Z","city":"A"}\n'
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """A node on which carl's access to a dataset of ann's hangs by one thread, which a test cuts."""
+    """A node where carl's access to ann's dataset depends on one right to withdraw."""
 
     people: People
     served: Served
@@ -174,7 +174,7 @@ def test_the_next_request_is_refused_at_every_route(world: World, client: httpx.
 
 
 class Seconds:
-    """A clock that stands still until its third look, at which something happens and the time to look again has come."""
+    """A clock that stands still until its third look: something happens, time moves."""
 
     def __init__(self, act: Callable[[], None], *, pause_s: float) -> None:
         self.looks = 0
@@ -242,7 +242,7 @@ def test_a_download_goes_on_while_the_right_is_there(world: World, client: httpx
 
 
 class Late(Seconds):
-    """A clock of requests that arrive slowly: at its second look, when the body is there, something has happened meanwhile."""
+    """A clock of slow requests: something happens before its look at the body."""
 
     def __call__(self) -> float:
         self.looks = max(self.looks, 1)
@@ -257,7 +257,10 @@ STREAMED = ("/ingest", "/-/new/file", "/-/push/try")
 def test_a_request_that_arrives_slowly_has_the_rights_of_its_end(
     world: World, client: httpx.Client, thread: str
 ) -> None:
-    """Who holds a request open does not keep what is withdrawn meanwhile; the policy was asked before the body came."""
+    """Who holds a request open does not keep what is withdrawn meanwhile.
+
+    The policy was asked before the body came.
+    """
     state = world.served.app.state
     before, looked = state.monotonic, 0
     for (method, path), rule in RULES.items():

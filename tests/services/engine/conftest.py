@@ -1,4 +1,4 @@
-"""One Spark for all tests of the engine: starting it costs seconds, a session of its own per test costs nothing."""
+"""One Spark for all engine tests: starts are slow, sessions are free."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def compat_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineUn
 
 @pytest.fixture
 def engine_call(spark: SparkProcess, tmp_path: Path) -> EngineCall:
-    """A call of its own exchange folder, `tmp_path`: files below it are named relative to it."""
+    """A call with its own exchange folder, `tmp_path`; files are named relative to it."""
     settings = EngineSettings(exchange=tmp_path, memory_mib=2048)
     scratch = tmp_path / "scratch"
     scratch.mkdir()

@@ -1,4 +1,4 @@
-"""Engine processes in tests: started by the test, spoken to through the adapter, never left running."""
+"""Engine processes of tests, called through the adapter, never left running."""
 
 from __future__ import annotations
 

@@ -15,7 +15,10 @@ from odfabric_engine_spark.spark.frames.spark_types import spark_schema
 def plain_rows(
     query: str, schema: pa.Schema, rows: Sequence[tuple[Any, ...]], call: EngineCall
 ) -> list[tuple[Any, ...]]:
-    """The rows of a query over the net rows of its only input `a`, whose event times are milliseconds; `schema` is that of slices."""
+    """Rows of a query over the net rows of input `a`; `schema` is that of slices.
+
+    Event times are in milliseconds.
+    """
     own = pa.schema([pa.field("event_time", pa.timestamp("us", "UTC")), *list(schema)[4:]])
     columns = list(zip(*((dt.datetime.fromtimestamp(row[0] / 1000, dt.UTC), *row[1:]) for row in rows), strict=True))
     arrays = [pa.array(list(values), each.type) for values, each in zip(columns or [()] * len(own), own, strict=True)]

@@ -1,4 +1,4 @@
-"""Datasets that grow block by block, and derivatives of them, for tests of transforms."""
+"""Datasets that grow by blocks, and their derivatives, for transform tests."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Input:
 
 @dataclass
 class Transaction:
-    """What one transaction gave: its records as tuples (op, columns without the system's), and the files."""
+    """A transaction's records as (op, own columns) tuples, and its files."""
 
     request: TransformRequest
     result: TransformResult
@@ -117,7 +117,7 @@ class Requests:
         temporal_tables: Sequence[TemporalTable] = (),
         whole_checkpoints: bool = False,
     ) -> None:
-        """`whole_checkpoints`: as a coordinator of the reference, which hands over one file without its hash."""
+        """`whole_checkpoints`: like the reference, hand over one file without its hash."""
         self.whole_checkpoints = whole_checkpoints
         steps = [(None, query)] if isinstance(query, str) else query
         queries = tuple(SqlQueryStep(alias=alias, query=sql) for alias, sql in steps)
@@ -149,7 +149,7 @@ class Requests:
         )
 
     def _checkpoints(self) -> dict[Multihash, str]:
-        """The last checkpoint and those that it builds on, as a coordinator hands them over."""
+        """The last checkpoint and its bases, as a coordinator hands them over."""
         if not self.transactions:
             return {}
         known = {physical_hash(each.checkpoint_path)[0]: each.request.new_checkpoint_path for each in self.transactions}
@@ -214,7 +214,7 @@ def _rows_before(one: Input, block: int) -> int:
 
 @contextmanager
 def results_of_at_most(call: EngineCall, size: str) -> Iterator[None]:
-    """Spark collects no more than so many bytes, as it does for results beyond `collected_bytes_max`."""
+    """Limit what Spark collects, as for results beyond `collected_bytes_max`."""
     conf = call.session.sparkContext._jsc.sc().conf()
     before = conf.get(_MAX_RESULT)
     conf.set(_MAX_RESULT, size)

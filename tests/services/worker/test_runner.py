@@ -102,7 +102,10 @@ def test_a_runner_that_ends_gives_its_job_back_at_once(memory: MemoryNode, start
 
 
 def let_the_runner_go_first(memory: MemoryNode) -> None:
-    """A sender that signals goes on only when the runner has looked and waits again, as it may happen between processes."""
+    """A signalling sender waits until the runner has looked and waits again.
+
+    This can happen between processes.
+    """
     signals = memory.node.ports.signals
     send, wait, waits = signals.send, signals.wait, threading.Event()
 

@@ -42,7 +42,10 @@ class FtpSite:
 
 @contextmanager
 def ftp_site(*, certificate: Path | None = None, unknown: tuple[str, ...] = ()) -> Iterator[FtpSite]:
-    """A server that lets anonymous and one user in. With a certificate for `localhost` it demands TLS."""
+    """A server that lets anonymous and one user in.
+
+    With a certificate for `localhost` it demands TLS.
+    """
     with server_folder("ftp") as folder:
         port, files = free_port(), folder / "files"
         files.mkdir()

@@ -1,4 +1,7 @@
-"""An FTP server on 127.0.0.1 as a program: port, folder, user, password, certificate or `-`, commands that it does not know."""
+"""An FTP server on 127.0.0.1 as a program.
+
+Port, folder, user, password, certificate or `-`, commands that it does not know.
+"""
 
 from __future__ import annotations
 

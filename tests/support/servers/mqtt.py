@@ -1,4 +1,4 @@
-"""An MQTT broker: aedes, from npm packages that are locked by hash, run by the Node of the environment.
+"""An MQTT broker: aedes from hash-locked npm packages, by the env's Node.
 
 `.odf/mqtt-broker` is made at the first use, under a lock, and made again when the lock file changes. amqtt would install with pip, but it
 forgets what is not acknowledged within five seconds, and what a client has not acknowledged when it goes.
@@ -31,7 +31,10 @@ FILES = ("package.json", "package-lock.json", "broker.mjs")
 
 @dataclass(frozen=True)
 class MqttBroker:
-    """A broker, and what tests publish with it. `login` is its only user with the password, None if everybody is let in."""
+    """A broker, and what tests publish with it.
+
+    `login` is its only user with the password, None if everybody is let in.
+    """
 
     port: int
     process: ServerProcess
@@ -52,7 +55,10 @@ class MqttBroker:
 
 @contextmanager
 def mqtt_broker(login: tuple[str, str] | None = None) -> Iterator[MqttBroker]:
-    """A broker whose sessions live as long as its process. With a `login` nobody may read topics below `secret`."""
+    """A broker whose sessions live as long as its process.
+
+    With a `login` nobody may read topics below `secret`.
+    """
     program = _program()
     with server_folder("mqtt") as folder:
         port = free_port()
@@ -68,7 +74,10 @@ def mqtt_broker(login: tuple[str, str] | None = None) -> Iterator[MqttBroker]:
 
 
 def _program() -> Path:
-    """The script of the broker with its packages. Raises RuntimeError where npm's packages cannot be had."""
+    """The script of the broker with its packages.
+
+    Raises RuntimeError where npm's packages cannot be had.
+    """
     home = HOME / "mqtt-broker"
     HOME.mkdir(exist_ok=True)
     with open(HOME / "mqtt-broker.lock", "w") as lock:

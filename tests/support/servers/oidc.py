@@ -29,7 +29,10 @@ class OidcServer:
         answer.raise_for_status()
 
     def sign_in(self, url: str, subject: str) -> dict[str, str]:
-        """What a browser does at the URL it was sent to; the parameters with which it comes back."""
+        """What a browser does at the URL it was sent to.
+
+        The parameters with which it comes back.
+        """
         return self._come_back(url, {"sub": subject})
 
     def deny(self, url: str) -> dict[str, str]:

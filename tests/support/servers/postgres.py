@@ -38,7 +38,7 @@ class PostgresServer:
     databases: list[str] = field(default_factory=list, repr=False)
 
     def create_database(self, *, like: str = "template0") -> str:
-        """URL of a new database: empty, or a copy of the one named `like`, to which nobody may be connected."""
+        """URL of a new database: empty, or a copy of `like`, which must be unused."""
         name = f"odf_{uuid.uuid4().hex[:16]}"
         with psycopg.connect(f"{self.conninfo}/postgres", autocommit=True) as connection:
             connection.execute(f"CREATE DATABASE {name} TEMPLATE {like} ENCODING 'UTF8'")

@@ -1,4 +1,7 @@
-"""A server as a child process: unprivileged, on loopback, ended by its own pid and with the tests that started it."""
+"""A server as a child process: unprivileged, on loopback, ended with its tests.
+
+It is ended by its own pid.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ _UNPRIVILEGED = "nobody"
 
 @dataclass(frozen=True)
 class Owner:
-    """As whom servers run: PostgreSQL refuses root, and a program of others need not have its rights."""
+    """The user of servers: PostgreSQL refuses root, others need no root rights."""
 
     uid: int
     gid: int
@@ -58,7 +61,7 @@ def server_folder(name: str) -> Iterator[Path]:
 
 
 def reachable(program: Path, folder: Path, *, tree: Path | None = None) -> Path:
-    """`program`, or a copy of it below `folder`, with the `tree` that it needs, where the servers' user cannot reach it."""
+    """`program`, or a copy below `folder` with its `tree`, if servers cannot reach it."""
     if _runs(program):
         return program
     if tree is None:
@@ -126,7 +129,10 @@ class ServerProcess:
         wait_until(self._up, deadline_s=START_S_MAX, what=f"the start of {self._command[0]} (see {self.log})")
 
     def kill(self) -> None:
-        """As if the machine lost it, with all processes that it has made: PostgreSQL does not start beside what is left of itself."""
+        """Kill it and its processes, as if the machine lost it.
+
+        PostgreSQL does not start beside what is left of itself.
+        """
         if self._process is not None:
             self._process.send_signal(signal.SIGSTOP)  # so that it makes no more
             made = _children(self._process.pid)
@@ -173,7 +179,10 @@ def _die_with_parent(sign: signal.Signals) -> None:
 
 
 def container(image: str, port: int, environment: dict[str, str], command: str = "") -> Iterator[str]:
-    """`host:port` of a container; where no engine answers the test fails, saying what it could have."""
+    """`host:port` of a container.
+
+    Where no engine answers the test fails, saying what it could have.
+    """
     from testcontainers.core.container import DockerContainer  # only where nothing else is there
 
     made = DockerContainer(image).with_exposed_ports(port).with_command(command)

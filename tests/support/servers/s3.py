@@ -1,4 +1,4 @@
-"""An S3 server that checks signatures, conditions, checksums and the expiry of presigned links."""
+"""An S3 server that checks signatures, conditions, checksums, presigned expiry."""
 
 from __future__ import annotations
 
@@ -79,7 +79,10 @@ class S3Server:
 
 @contextmanager
 def s3_server() -> Iterator[S3Server]:
-    """A server for tests. A given one is named `http://ACCESS_KEY:SECRET_KEY@host:port`."""
+    """A server for tests.
+
+    A given one is named `http://ACCESS_KEY:SECRET_KEY@host:port`.
+    """
     given = os.environ.get("ODF_TEST_S3_URL")
     if given:
         parts = urlsplit(given)

@@ -1,4 +1,7 @@
-"""A standalone cluster of Spark on the loopback: one master and workers, as the user of the tests, who share folders with executors."""
+"""A standalone Spark cluster on loopback: one master and workers.
+
+As the user of the tests, who share folders with executors.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ class SparkCluster:
     workers: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def start_worker(self, number: int) -> None:
-        """A worker with room for one executor, and an address of its own as on another machine."""
+        """A worker with room for one executor, at its own address like a machine."""
         self.workers[number] = self._started(
             f"worker-{number}",
             *("worker", "--master", self.master, "--host", f"127.0.0.{number + 2}"),
@@ -48,11 +51,14 @@ class SparkCluster:
         wait_until(lambda: _listens(process, port), deadline_s=START_S_MAX, what="the master of Spark")
 
     def executors(self, number: int) -> list[int]:
-        """Executors of a worker, by pid; processes that they start for tasks of ours are not counted."""
+        """Executors of a worker, by pid.
+
+        Processes that they start for tasks of ours are not counted.
+        """
         return children(self.workers[number].pid)
 
     def kill_worker(self, number: int) -> None:
-        """As if its machine was lost: the executor first, which would otherwise have time to say goodbye.
+        """Kill as if its machine was lost: the executor first, so it cannot sign off.
 
         The worker is stopped before, or it would start another executor, which works until it finds that there is no worker.
         """

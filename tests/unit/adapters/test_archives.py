@@ -1,4 +1,4 @@
-"""Archives from strangers: exact bytes or a refusal, never a crash, never more than the limits."""
+"""Untrusted archives: exact bytes or a refusal, no crash, within limits."""
 
 from __future__ import annotations
 

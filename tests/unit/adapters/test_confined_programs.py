@@ -1,4 +1,4 @@
-"""Programs that prepare data: what they may do, what they cannot, and how they end."""
+"""Programs that prepare data: what they may do, cannot do, and how they end."""
 
 from __future__ import annotations
 

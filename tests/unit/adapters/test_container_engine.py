@@ -1,4 +1,4 @@
-"""Containers by the command of an engine: the command that is built, and what is made of its answers (by a stand-in, see there)."""
+"""Containers by a stand-in engine command: the command built, its answers read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our coordinator and engines of the reference: what it asks, and that nothing they answer is believed unseen."""
+"""Our coordinator with reference engines: requests, and distrust of answers."""
 
 from __future__ import annotations
 

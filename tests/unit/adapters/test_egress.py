@@ -1,4 +1,7 @@
-"""The guarded client against servers that redirect, lie, dawdle and overflow. All of them listen on loopback."""
+"""The guarded client against servers that redirect, lie, dawdle and overflow.
+
+All of them listen on loopback.
+"""
 
 from __future__ import annotations
 
@@ -133,7 +136,10 @@ def test_a_redirect_without_a_location_is_an_answer(serve: Serve) -> None:
 
 
 def test_headers_of_the_caller_stay_with_their_origin(serve: Serve) -> None:
-    """First within the origin, then to another one and back: what was dropped stays dropped."""
+    """Caller headers stay with their origin: what was dropped stays dropped.
+
+    First within the origin, then to another one and back.
+    """
     other = serve(lambda seen: redirect_to(home.url("/back")))
     home = serve(
         lambda seen: {"/a": redirect_to("/b"), "/b": redirect_to(other.url("/x")), "/back": reply(200, b"done")}[
@@ -224,7 +230,10 @@ class Answers:
 
 
 def test_a_second_answer_of_the_resolver_cannot_matter(serve: Serve) -> None:
-    """DNS rebinding: between check and connection nobody asks again; a new connection is a new decision."""
+    """DNS rebinding: no look-up between check and connection.
+
+    A new connection is checked by itself.
+    """
     server = serve(lambda seen: redirect_to("/again") if seen.target == "/once" else reply(200, b"good"))
     with LoopbackServer(lambda seen: reply(200, b"secret"), host="127.0.0.2", port=server.port).serving() as trap:
         for target, outcome in (("/", b"good"), ("/once", AccessDenied)):
@@ -408,7 +417,10 @@ def test_a_connection_that_is_never_accepted_is_cut() -> None:
 
 
 def test_who_reads_slowly_cannot_hold_a_sender() -> None:
-    """The receiver opens a small window and reads nothing: sending ends at the deadline."""
+    """A slow reader cannot hold a sender: sending ends at the deadline.
+
+    The receiver opens a small window and reads nothing.
+    """
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
         listener.bind(("127.0.0.1", 0))

@@ -1,4 +1,4 @@
-"""Idle connections of the guarded client, and servers that close them at the moment when they are used again."""
+"""Idle connections of the guarded client, closed by servers upon reuse."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ def got(egress: Egress, url: str) -> bytes:
 
 
 def serving(respond: Callable[[LoopbackServer, Seen], bytes | Iterator[bytes]]) -> LoopbackServer:
-    """A server that knows what it has seen; an answer without pieces closes the connection."""
+    """A server that knows what it has seen.
+
+    An answer without pieces closes the connection.
+    """
     server: LoopbackServer = LoopbackServer(lambda seen: respond(server, seen))
     return server
 

@@ -1,4 +1,4 @@
-"""A workspace has one engine, also where whoever started the first one was interrupted before it was there."""
+"""A workspace has one engine, also after an interrupted start."""
 
 from __future__ import annotations
 

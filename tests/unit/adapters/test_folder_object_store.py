@@ -1,4 +1,4 @@
-"""The folder of objects: what dies in the middle, what is linked, what a full disk does."""
+"""The folder of objects: deaths in the middle, links, a full disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FTP and FTPS sources: real servers, servers that misbehave, the guard, and the grammar of their URLs."""
+"""FTP and FTPS: real and misbehaving servers, the guard, URL grammar."""
 
 from __future__ import annotations
 
@@ -126,7 +126,10 @@ def test_there_are_no_headers(site: FtpSite, tmp_path: Path) -> None:
 
 @contextmanager
 def misbehaving(answer: Callable[[str, int], str]) -> Iterator[str]:
-    """A server that answers commands by `answer(command, data port)`; the data port serves 10 bytes to one who connects."""
+    """A server that answers commands by `answer(command, data port)`.
+
+    The data port serves 10 bytes to one who connects.
+    """
     with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_server(("127.0.0.1", 0)) as data:
         data.settimeout(5)
 

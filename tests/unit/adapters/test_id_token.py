@@ -1,4 +1,4 @@
-"""ID tokens: what is not signed by the provider, for this node, for this sign-in and for now is refused."""
+"""ID tokens: only the provider's, for this node, this sign-in, and now."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def test_a_token_without_a_signature_is_refused(alg: str, signature: bytes) -> N
 
 
 def _known_texts(key: RSAKey) -> list[bytes]:
-    """What everybody knows of a public key, in the forms in which it is mistaken for a secret."""
+    """Public texts of a public key that are mistaken for a secret."""
     public = key.as_dict(private=False)
     return [
         key.as_pem(private=False),
@@ -203,7 +203,10 @@ def _known_texts(key: RSAKey) -> list[bytes]:
 @pytest.mark.parametrize("alg", ["HS256", "HS384", "HS512"])
 @pytest.mark.parametrize("secret", _known_texts(rsa_key()), ids=["pem", "stripped", "der", "jwk", "modulus", "empty"])
 def test_a_public_key_is_no_secret(alg: str, secret: bytes) -> None:
-    """The signature that anybody can make who knows the public key (RFC 8725, section 2.1)."""
+    """A public key is no secret: its HMAC is refused (RFC 8725, section 2.1).
+
+    Anybody can make that signature who knows the public key.
+    """
     digest = {"HS256": hashlib.sha256, "HS384": hashlib.sha384, "HS512": hashlib.sha512}[alg]
     token = raw_token({"alg": alg, "kid": "rsa-1"}, HONEST, lambda data: hmac.digest(secret, data, digest))
     refused(token)

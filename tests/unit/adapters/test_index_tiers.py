@@ -1,4 +1,4 @@
-"""Which batches of an index become one: when the tail is long, and as far back as sizes grow slowly."""
+"""Which batches of an index merge: a long tail, back while sizes grow slowly."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LIMITS = IndexLimits(tail_slices_max=3, tail_share_max=0.25)
 
 
 def batches(*sizes: int | tuple[int, ...]) -> list[Batch]:
-    """A number is a batch that the index keeps, numbers in brackets are slices that it refers to."""
+    """Numbers are batches that the index keeps, in brackets referred slices."""
     found = []
     for at, size in enumerate(sizes):
         if isinstance(size, int):

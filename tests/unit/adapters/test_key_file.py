@@ -155,7 +155,7 @@ def test_a_link_to_the_file_stays_one(tmp_path: Path) -> None:
 
 
 def test_a_file_that_somebody_else_replaced_is_noticed(tmp_path: Path) -> None:
-    """By a backup that is restored, or on a machine whose clock tells no times between."""
+    """A replaced file is noticed, by a restore or within one tick of the clock."""
     running = sealing_of(tmp_path)
     running.mark()
     seen = os.stat(tmp_path / NAME)

@@ -1,4 +1,4 @@
-"""Messages of MQTT: the guard, refusals of a broker, TLS, limits, and brokers that die or misbehave."""
+"""MQTT messages: guard, refusals, TLS, limits, dying and misbehaving brokers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,10 @@ def receive(messages: PahoMessageSource, step: FetchStepMqtt, into: Path, **opti
 
 @contextmanager
 def answering(*answers: bytes) -> Iterator[int]:
-    """A listener that reads a packet, then sends the next answer; it closes after the last one."""
+    """A listener that reads a packet, then sends the next answer.
+
+    It closes after the last one.
+    """
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:
@@ -165,7 +168,7 @@ def test_a_broker_on_a_tls_port_must_have_a_certificate(tmp_path: Path) -> None:
 
 
 def test_sessions_outlive_connections_of_a_killed_process(tmp_path: Path) -> None:
-    """A process that dies between commit and acknowledgement: the next one gets the message again."""
+    """Death between commit and acknowledgement: the next process gets it again."""
     with mqtt_broker() as broker:
         receive(source(), broker.step("a"), tmp_path / "0")
         broker.publish("a", b'{"n": 1}')

@@ -1,4 +1,4 @@
-"""Signing in by OpenID Connect against providers that are honest, broken and hostile. All of them listen on loopback."""
+"""OpenID Connect sign-in with honest, broken and hostile providers on loopback."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_a_client_without_a_secret_is_public(connect: Connect) -> None:
 
 @pytest.mark.parametrize("path", ["", "/realms/one", "/realms/one/"])
 def test_an_issuer_may_have_a_path(connect: Connect, path: str) -> None:
-    """With a slash at its end it is another issuer than without, though its metadata are in the same place."""
+    """An issuer with a final slash is another issuer, with metadata in the same place."""
     assert connect(FakeProvider(path=path)).sign_in().issuer.endswith(path)
 
 

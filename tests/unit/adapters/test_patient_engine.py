@@ -1,4 +1,4 @@
-"""Calls whose engine goes away: which are made again, how often, and what those are told that are not."""
+"""Calls whose engine goes away: repeats, their number, and other outcomes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ PATIENT = Patience(return_s_max=30.0, repeats_max=1)
 
 @dataclass
 class Losing(engine_pb2_grpc.EngineServiceServicer):  # type: ignore[misc]
-    """An engine that loses calls as planned; afterwards it finds every query wrong, which is an answer."""
+    """An engine that loses calls as planned.
+
+    Afterwards it finds every query wrong, which is an answer.
+    """
 
     plan: deque[str] = field(default_factory=deque)
     calls: int = 0

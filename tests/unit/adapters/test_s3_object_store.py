@@ -1,4 +1,4 @@
-"""What a bucket does beyond the contract: parts, links, and failures told for what they are."""
+"""What a bucket does beyond the contract: parts, links, and named failures."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ def test_an_object_that_is_deleted_while_it_is_read_is_told(objects: S3ObjectSto
 
 @dataclass(frozen=True, kw_only=True)
 class Careless(S3Access):
-    """Access to a server that ignores some conditions of writes, as look-alikes of S3 do."""
+    """A server that ignores some write conditions, as look-alikes of S3 do."""
 
     ignored: tuple[str, ...] = ()
 

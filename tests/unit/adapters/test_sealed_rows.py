@@ -47,7 +47,10 @@ class SharedPlace:
         return KeyFileSealing(self.folder / "node.key", entropy=SystemEntropy(), wait_s_max=5.0)
 
     def process(self, plan: FaultPlan | None = None, after_read: Callable[[], object] = lambda: None) -> GrowingChain:
-        """A new process of the node that is about to make a dataset. `after_read` happens when it has read the intents."""
+        """A new process of the node that is about to make a dataset.
+
+        `after_read` happens when it has read the intents.
+        """
         plan, sealing = plan or FaultPlan(), self.sealing()
         self.intents = _Noticing(plan.intents(SealedIntents(SqlCommitIntents(self.database), sealing)), after_read)
         self.chains = ObjectHeadChains(
@@ -71,7 +74,7 @@ class SharedPlace:
             self.chains.settle(intent)
 
     def check(self) -> None:
-        """The dataset is there with its key, under the key that the node has, and no intent is left."""
+        """The dataset has its key, sealed by the node's key, and no intent is left."""
         entry = SqlCatalog(self.database).by_id(FLIGHTS.id)
         assert entry is not None
         assert entry.sealed_key is not None
@@ -147,7 +150,10 @@ def test_a_commit_that_is_carried_out_while_the_key_is_rotated_is_stored_under_t
 
 
 def test_a_commit_by_another_process_is_found_whole_by_following(place: SharedPlace) -> None:
-    """Its head is published, its rows are missing: whoever asks for the head brings them, with the key."""
+    """Following finds another process's commit whole, with its key.
+
+    Its head is published, its rows are missing: a reader of the head brings them.
+    """
     with pytest.raises(External):
         place.process(FaultPlan(lambda at, call: Fault.BEFORE if call.name == "chain.append" else None)).grow()
     place.rotate()

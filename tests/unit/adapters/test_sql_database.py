@@ -1,4 +1,4 @@
-"""The database behind the ports: what its failures mean, what a kill leaves, which statements PostgreSQL would get."""
+"""The database behind the ports: failures, kills, PostgreSQL statements."""
 
 from __future__ import annotations
 

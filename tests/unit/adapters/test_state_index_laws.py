@@ -1,5 +1,7 @@
-"""The law of current-state indexes: whoever brings one forward and whatever is compacted and collected meanwhile, a state that can be
-read is what the slices up to its block add up to."""
+"""Law of current-state indexes: a readable state is the sum of its slices.
+
+Whoever brings one forward and whatever is compacted and collected meanwhile, a state that can be read is what the
+slices up to its block add up to."""
 
 from __future__ import annotations
 
@@ -240,7 +242,10 @@ class Overtaken:
                 self.found.run([("extend", 1, 3)])
 
     def act(self, name: str) -> None:
-        """Something the first worker does. What was true when it began, or is now, may be told."""
+        """Something the first worker does.
+
+        What was true when it began, or is now, may be told.
+        """
         index, definition = self.found.indexes[0], self.found.definition
         match name:
             case "extend":

@@ -1,4 +1,4 @@
-"""`odf backup` and `odf restore`: what comes back, and what a person is told when something does not."""
+"""`odf backup` and `odf restore`: what returns, and messages if not all does."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Command:
             WorkspaceBackend(node, listener=lambda _: None).push("readings", push)
 
     def seen(self, workspace: str) -> dict[str, Any]:
-        """What a backup must bring back: datasets with heads, chains, webhooks with their secrets, accounts."""
+        """What a backup must restore: datasets, chains, webhooks with secrets, accounts."""
         with self.opened(workspace) as node:
             backend = WorkspaceBackend(node, listener=lambda _: None)
             entry = node.datasets.resolve(parse_dataset_ref("readings"))
@@ -120,7 +120,10 @@ def test_later_backups_copy_what_is_new_and_each_can_be_restored(odf: Command) -
 
 
 def test_what_was_published_while_the_backup_was_made_comes_back_too(odf: Command) -> None:
-    """Objects and refs are read after the rows: a head that moved meanwhile is taken from there."""
+    """Publications during a backup return too.
+
+    Objects and refs are read after the rows: a head that moved meanwhile is taken from there.
+    """
     place = odf.folder / "backups"
     odf("node", "backup", str(place))
     odf.push("node", "Utrecht")

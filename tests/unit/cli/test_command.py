@@ -1,4 +1,4 @@
-"""The command itself: options before and after a verb, exit codes, one JSON document whatever happens."""
+"""The command: options around a verb, exit codes, always one JSON document."""
 
 import json
 import logging

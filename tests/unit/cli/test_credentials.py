@@ -1,4 +1,4 @@
-"""The file of logins: who may read it, that it is replaced as a whole, and that other logins stay as they are."""
+"""The file of logins: permissions, whole replacement, other logins unchanged."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ def mode_of(path: Path) -> int:
 
 @given(st.lists(st.tuples(origins, st.none() | logins), max_size=12))
 def test_logins_are_kept_by_origin_in_a_file_of_their_owner_alone(steps: list[tuple[str, Login | None]]) -> None:
-    """None removes. After each step the file says what a dictionary would, and nothing else lies beside it."""
+    """None removes.
+
+    After each step the file says what a dictionary would, and nothing else lies beside it.
+    """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "below", "credentials.json")
         model: dict[str, Login] = {}
@@ -137,7 +140,10 @@ def test_a_change_that_cannot_be_written_leaves_the_file_as_it_was(
 
 
 def test_of_commands_that_run_at_once_none_undoes_another(tmp_path: Path) -> None:
-    """Each process puts and removes at origins of its own; a reader sees a whole file at any time."""
+    """Each process puts and removes at origins of its own.
+
+    A reader sees a whole file at any time.
+    """
     path = tmp_path / "credentials.json"
     script = (
         "import sys; from pathlib import Path; from odfabric.cli.backends.people.credentials import Credentials, Login\n"

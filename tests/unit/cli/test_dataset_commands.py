@@ -1,4 +1,7 @@
-"""Verbs on a local workspace, from arguments to what is printed; rows come in through the small engine of the tests."""
+"""Verbs on a local workspace, from arguments to what is printed.
+
+Rows come in through the small engine of the tests.
+"""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""The device flow seen from the device: when the node is asked again, and how it ends."""
+"""The device flow on the device: when the node is asked again, and its end."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ PENDING, SLOW_DOWN, AWAY, GRANTED = "authorization_pending", "slow_down", "away"
 
 @dataclass
 class Peer(httpx.BaseTransport):
-    """A node that answers by a script, its last word again and again; time passes only while the device sleeps."""
+    """A node that answers by a script, its last word again and again.
+
+    Time passes only while the device sleeps.
+    """
 
     words: list[str]
     now_s: float = 0.0

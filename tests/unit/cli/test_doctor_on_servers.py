@@ -1,4 +1,4 @@
-"""`odf doctor` of a node on real servers: PostgreSQL, S3 and Redis, each away in turn."""
+"""`odf doctor` on real servers: PostgreSQL, S3 and Redis, each down in turn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`odf doctor` on a workspace that is well, and on what it is for: one that is not."""
+"""`odf doctor` on a healthy workspace, and on an unhealthy one."""
 
 from __future__ import annotations
 

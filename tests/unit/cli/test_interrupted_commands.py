@@ -1,4 +1,7 @@
-"""A command that is interrupted hands back what it was doing; one that waits says for what."""
+"""A command that is interrupted hands back what it was doing.
+
+One that waits says for what.
+"""
 
 from __future__ import annotations
 

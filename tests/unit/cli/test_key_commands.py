@@ -1,4 +1,4 @@
-"""`odf system rotate-key` and `rotate-signing-key`: what they print, and how they exit."""
+"""`odf system rotate-key` and `rotate-signing-key`: output and exit codes."""
 
 from __future__ import annotations
 
@@ -161,7 +161,10 @@ def test_portions_of_any_size(odf: Command, monkeypatch: pytest.MonkeyPatch, por
 def test_a_copy_of_the_key_file_is_rotated_for_a_node_that_is_stopped(
     odf: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the file is mounted and cannot be replaced: a folder with the copy is workspace enough."""
+    """A copied key file is rotated for a stopped node.
+
+    Where the file is mounted and cannot be replaced: a folder with the copy is workspace enough.
+    """
     odf.subscribe()
     copied = tmp_path / "rotated"
     copied.mkdir()

@@ -1,4 +1,4 @@
-"""`odf persist`: what a person at the command is told about shards, and what the metrics count."""
+"""`odf persist`: reports about shards, and what the metrics count."""
 
 from __future__ import annotations
 

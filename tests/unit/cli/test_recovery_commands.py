@@ -1,4 +1,4 @@
-"""`odf system rebuild` and `odf system collect`: what a person at the command is told."""
+"""`odf system rebuild` and `odf system collect`: their reports."""
 
 from __future__ import annotations
 

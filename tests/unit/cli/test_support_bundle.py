@@ -1,4 +1,4 @@
-"""`odf support-bundle`: it helps, and none of the secrets that a node has is in it."""
+"""`odf support-bundle`: it helps, and holds none of the node's secrets."""
 
 from __future__ import annotations
 
@@ -44,7 +44,10 @@ ROW_MESSAGE = f"not a number: {PLANTED['row value']}"
 
 @pytest.fixture
 def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A workspace with a dataset, an account, a token, a webhook, a failed job, and logs that tell what they should not."""
+    """A workspace with one of everything, and logs with forbidden contents.
+
+    A dataset, an account, a token, a webhook, a failed job.
+    """
     folder = tmp_path / "workspace"
     monkeypatch.setenv("ODF_WORKSPACE", str(folder))
     monkeypatch.setenv("ODF_DOCTOR_CHECK_S_MAX", "30")
@@ -56,7 +59,10 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def secrets(workspace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
-    """Everything secret that the node has, by what it is; settings with secrets are set."""
+    """Everything secret that the node has, by what it is.
+
+    Settings with secrets are set.
+    """
     with open_node(read_settings(), engine=MemoryEngine(workspace / "exchange")) as node:
         entry = node.datasets.resolve(parse_dataset_alias("local/readings"))
         made = node.webhooks.subscribe(

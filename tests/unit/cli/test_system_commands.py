@@ -1,4 +1,7 @@
-"""`odf system`: blocks and digests without a workspace, in the shapes that programs rely on."""
+"""`odf system`: blocks and digests without a workspace, in stable shapes.
+
+Programs rely on these shapes.
+"""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Folders may have any name: what a workspace consists of lies in it, and in no other."""
+"""Folders may have any name: a workspace's parts are in its own folder only."""
 
 from __future__ import annotations
 

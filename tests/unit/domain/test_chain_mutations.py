@@ -1,4 +1,7 @@
-"""Random valid chains are accepted; a single change of anything that links one block to those before is refused."""
+"""Random valid chains are accepted.
+
+A single change of anything that links one block to those before is refused.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules about a block alone (A, X9 to X14): one block that breaks exactly it, and its neighbour that does not."""
+"""Rules about a block alone (A, X9 to X14): one breaks exactly it, one does not."""
 
 from __future__ import annotations
 

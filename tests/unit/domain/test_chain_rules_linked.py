@@ -1,4 +1,4 @@
-"""Rules about a block and the chain before it (B, C, X1 to X8), and the order of all checks."""
+"""Rules about a block and its chain (B, C, X1 to X8), and the order of checks."""
 
 from __future__ import annotations
 

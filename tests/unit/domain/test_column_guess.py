@@ -1,4 +1,4 @@
-"""Guessed columns: what is said of a file is so for all of its rows, as a naive look at each of them has it."""
+"""Guessed columns hold for all rows of a file, as a naive look confirms."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def has_type(value: Any, kind: GuessedType, *, cells: bool) -> bool:
 
 
 def naive(values: list[tuple[int, Any]], *, rows: int, cells: bool) -> tuple[Any, ...]:
-    """Type, values, missing, and the misfits of narrower types by count, found value by value."""
+    """Type, values, missing ones, misfits of narrower types, found value by value."""
     against, found = [], GuessedType.STRING
     for kind in NARROW if values else ():
         wrong = [(line, value) for line, value in values if not has_type(value, kind, cells=cells)]

@@ -1,4 +1,4 @@
-"""What may change between two schemas of a dataset, and what a slice may look like."""
+"""What may change between two schemas of a dataset, and valid slices."""
 
 from __future__ import annotations
 
@@ -364,7 +364,7 @@ def test_an_evolution_can_go_back_only_if_nothing_was_added(
 
 
 def evolved(base: DataSchema, order: list[int], data_type: DataType, name: str) -> DataSchema:
-    """`base` with its first five fields in another order and perhaps (if the type can be null) one more."""
+    """`base` with its first five fields reordered and perhaps one more nullable."""
     moved = [base.fields[place] for place in order if place < len(base.fields)]
     added = [column(name, data_type)] if isinstance(data_type, DataTypeOption) else []
     return replace(base, fields=(*moved, *base.fields[len(order) :], *added))

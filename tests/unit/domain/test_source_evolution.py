@@ -1,4 +1,4 @@
-"""Columns that a source declares are held to what slices store, unless a query makes other columns of them."""
+"""Declared columns are held to slice types, unless a query makes others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Templates in texts of sources: which alternative counts, what is refused, and that secrets can be hidden."""
+"""Templates in source texts: alternatives, refusals, hidden secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""States of values of groups that pass through files, and a model that counts them."""
+"""States of groups' values through files, and a model that counts them."""
 
 from __future__ import annotations
 
@@ -75,7 +75,10 @@ Steps = list[list[tuple[int, int, int]] | None]
 
 
 def after(steps: Steps, collide: int, patch: pytest.MonkeyPatch, folder: Path) -> tuple[Kept, Counter[tuple[int, int]]]:
-    """A state after some changes, saved where there is none, and what it should have. `collide`: so many keys share a hash."""
+    """A state after some changes, saved where there is none, and what it should have.
+
+    `collide`: so many keys share a hash.
+    """
     if collide:
         hashes = {key.as_py(): number // collide for number, key in enumerate(keys_of(range(GROUPS)))}
         colliding = lambda keys: np.array([hashes[key.as_py()] for key in keys], dtype=np.uint64)  # noqa: E731

@@ -15,7 +15,10 @@ POINT = {"type": "Point", "coordinates": [1.5, 2]}
 def shapefile_of(
     columns: Sequence[tuple[str, str, int, int]], rows: Sequence[tuple[Any, Sequence[Any]]], *, encoding: str = "utf-8"
 ) -> dict[str, bytes]:
-    """The parts of a shapefile; a row is its geometry as GeoJSON, None for none or what writes it, and its attributes."""
+    """The parts of a shapefile.
+
+    A row is its geometry as GeoJSON, None for none or what writes it, and its attributes.
+    """
     parts = {ending: io.BytesIO() for ending in (".shp", ".shx", ".dbf")}
     with shapefile.Writer(shp=parts[".shp"], shx=parts[".shx"], dbf=parts[".dbf"], encoding=encoding) as writer:
         for name, kind, size, decimals in columns:

@@ -17,7 +17,7 @@ def hashes(strings: list[bytes]) -> list[int]:
 
 @given(STRINGS, st.integers(0, 30))
 def test_other_strings_do_not_matter(strings: list[bytes], begin: int) -> None:
-    """Strings of one length, short ones and a mixture with long ones each take another way."""
+    """Hashes ignore other strings: equal lengths, short ones, mixtures, each a path."""
     assert hashes(strings) == [hashes([each])[0] for each in strings]
     part = pa.array(strings, pa.binary()).slice(min(begin, len(strings) - 1))
     assert byte_hashes(part).tolist() == hashes(strings)[min(begin, len(strings) - 1) :]

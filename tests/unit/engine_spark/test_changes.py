@@ -1,4 +1,4 @@
-"""What is told of rows that identities had and have: all of it, and nothing of what did not change."""
+"""Emitted changes of identities: all of them, and nothing unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Blocks of an input, found again from slices and watermark pairs of the contract `engine.Engine`."""
+"""An input's blocks, recovered from slices and watermarks of `engine.Engine`."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_many_blocks_are_not_gone_through_for_each_of_them() -> None:
 
 
 def test_what_our_own_coordinator_would_have_said(tmp_path: Path) -> None:
-    """Steps of blocks with different system times survive the way through the other contract."""
+    """Steps with different system times survive the other contract."""
     one = Input(tmp_path, "a", input_schema())
     one.add([(0, 1), (0, 2)], watermark=5, at=10).add([], watermark=7, at=20).add([(0, 3)], at=30)
     exchange = ExchangeFolder.at(tmp_path)

@@ -1,4 +1,4 @@
-"""docs/engine-settings.md says what the settings of the engine are, and so does `--help`."""
+"""docs/engine-settings.md and `--help` match the engine's settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Extremes that groups keep against a model that counts values: they are right, and values are looked up only where they have to be."""
+"""Extremes of groups against a counting model; look-ups only where needed."""
 
 from __future__ import annotations
 

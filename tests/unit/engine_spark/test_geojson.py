@@ -1,4 +1,4 @@
-"""Features of GeoJSON as rows: what is kept as it was written, what is refused and why."""
+"""GeoJSON features as rows: what is kept as written, what is refused and why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values of groups added up, against a counter: in every type, in whatever parts they come."""
+"""Groups' values added up, against a counter: every type, any parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON that holds no row is refused as what it is, with the kind that reads it or the line to change."""
+"""JSON without rows is refused as what it is, with the right kind or line."""
 
 from __future__ import annotations
 

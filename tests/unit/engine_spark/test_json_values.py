@@ -1,4 +1,4 @@
-"""Strict JSON: every text is a value or a refusal, and every value has its text again."""
+"""Strict JSON: every text is a value or a refusal; values have texts."""
 
 from __future__ import annotations
 

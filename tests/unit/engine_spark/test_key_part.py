@@ -1,4 +1,4 @@
-"""Parts of all keys: each key in one of them, halves together the whole, and an end to dividing."""
+"""Parts of all keys: each key in one, halves make the whole, division ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows that are added to a state: in the order of hashes and bytes, equal ones added up, however they came."""
+"""Rows added to a state in any way: ordered by hash and bytes, equal ones summed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SOME = {
 
 @st.composite
 def added(draw: st.DrawFn) -> pa.Table:
-    """Weighted rows of a few columns, some of them with nulls, some ascending by time already."""
+    """Weighted rows of a few columns, some with nulls, some ascending by time."""
     count = draw(st.integers(1, 30))
     kinds = draw(st.lists(st.sampled_from(list(SOME)), max_size=3))
     columns = {WEIGHT: pa.array(draw(st.lists(st.sampled_from([1, 1, 2, -1]), min_size=count, max_size=count)))}

@@ -73,7 +73,10 @@ def test_what_a_message_names_is_found(text: str, message: str, place: tuple[int
 @settings(max_examples=examples(300), deadline=None)
 @given(before=ASIDE, part=ASIDE, sign=st.sampled_from(("UNION", "EXCEPT", "INTERSECT ALL")), aside=st.booleans())
 def test_a_place_in_a_part_is_a_place_in_the_text(before: str, part: str, sign: str, aside: bool) -> None:
-    """Brackets of the part are left open or closed too often: then nothing is found, and the part itself is the place."""
+    """A place in a part is a place in the text.
+
+    Brackets of the part are left open or closed too often: then nothing is found, and the part itself is the place.
+    """
     text = before + part
     line, column = line_and_column(text, len(before))
     message = f"{sign} can only be performed on .." if aside else 'The WHERE condition "(k > 3)" is wrong.'

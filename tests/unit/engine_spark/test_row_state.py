@@ -204,7 +204,10 @@ def grow(state: RowState, added: pa.Table) -> None:
 
 
 def _check_close_times(state: RowState, model: Model, dropped_to: int | None) -> None:
-    """Every row that closes is found in its time; what is found beside it was there once, and is not dropped."""
+    """Every row that closes is found in its time.
+
+    What is found beside it was there once, and is not dropped.
+    """
     for above, to in ((None, 70), (20, 40), (33, 33), (None, 9)):
         found = state.closing(above, to).to_pylist()
         inside = {

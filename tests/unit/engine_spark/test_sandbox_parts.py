@@ -1,4 +1,7 @@
-"""Parts of the sandbox that need no engine: what is sent behind the walls, where it listens, what is left, the filter's jumps."""
+"""Parts of the sandbox without an engine: messages, sockets, leftovers, filter.
+
+What is sent behind the walls, where it listens, what is left, the filter's jumps.
+"""
 
 from __future__ import annotations
 

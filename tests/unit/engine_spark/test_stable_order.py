@@ -1,4 +1,4 @@
-"""Positions in order: the same as one stable sort gives, however numbers are packed."""
+"""Positions in order equal one stable sort, however numbers are packed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes between stages without Spark: hashes of keys, sums of weights, bound rows, records of the output."""
+"""Changes between stages without Spark: key hashes, weights, bounds, records."""
 
 from __future__ import annotations
 

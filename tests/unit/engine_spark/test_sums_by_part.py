@@ -1,4 +1,4 @@
-"""Sums by parts of the keys: together they are the sums of all rows, whatever is held at once."""
+"""Sums by parts of keys equal the sums of all rows, with bounded memory."""
 
 from __future__ import annotations
 
@@ -80,7 +80,10 @@ def summed(pieces: list[list[tuple[Any, ...]]], scratch: Path, groups_max: int, 
 
 
 def alone(rows: list[tuple[Any, ...]]) -> dict[tuple[str, int], tuple[int, int]]:
-    """The same by plain Python; keys are told by their text, with one zero and one NaN."""
+    """The same by plain Python.
+
+    Keys are told by their text, with one zero and one NaN.
+    """
     found: dict[tuple[str, int], tuple[int, int]] = {}
     for k, d, end, value, weight, step in rows:
         closing = 2 if end is None or end > 20 else int(end > 10)

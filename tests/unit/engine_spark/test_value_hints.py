@@ -1,4 +1,7 @@
-"""Texts that are no values: which way out is named. That the queries work is held by `tests/services/engine`."""
+"""Texts that are no values: which way out is named.
+
+That the queries work is held by `tests/services/engine`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values of groups against a model that counts them: whatever is withdrawn next, what was given has the right extreme."""
+"""Groups' values against a counting model: right extremes after any withdrawal."""
 
 from __future__ import annotations
 
@@ -103,7 +103,10 @@ def test_few_values_are_read_of_a_group_that_has_many(tmp_path: Path, monkeypatc
 
 
 def test_what_is_dropped_is_not_taken_for_what_is_asked_for(tmp_path: Path) -> None:
-    """Two keys with one hash, of which one is closed: the texts of Thue and Morse collide whatever the multiplier is."""
+    """A dropped key is not taken for another with the same hash.
+
+    Two keys with one hash, of which one is closed: the texts of Thue and Morse collide whatever the multiplier is.
+    """
     text = "".join("ab"[number.bit_count() % 2] for number in range(2048))
     keys = row_bytes([pa.array([text, text.translate(str.maketrans("ab", "ba"))])])
     hashes = byte_hashes(keys)

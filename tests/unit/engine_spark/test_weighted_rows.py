@@ -1,4 +1,7 @@
-"""Statistics of rows that come many times, against exact sums in Python: a weight is no more than a short way to repeat a row."""
+"""Statistics of weighted rows, against exact sums in Python.
+
+A weight is no more than a short way to repeat a row.
+"""
 
 from __future__ import annotations
 

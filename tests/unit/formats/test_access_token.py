@@ -42,7 +42,7 @@ def refused(text: str) -> Unauthenticated:
 
 
 def test_the_least_and_the_greatest_token_of_this_node() -> None:
-    """Written by hand from the description of the form, so that the codec is not its own witness."""
+    """The least and the greatest token, by hand from the description of the form."""
     least = "odf_pat_" + "0" * 22 + "_" + "0" * 43
     assert make(TokenKind.PERSONAL, bytes(16), bytes(32)) == least + by_hand(crc32(least.encode()), 6)
     greatest = "odf_svc_" + by_hand(2**128 - 1, 22) + "_" + by_hand(2**256 - 1, 43)
@@ -168,7 +168,7 @@ def test_texts_that_the_reference_refuses(text: str, error: type[Exception]) -> 
 
 @given(tokens(st.just(TokenKind.REFERENCE)), st.data())
 def test_slips_in_the_secret_of_the_reference_are_refused(text: str, data: st.DataObject) -> None:
-    """Its checksum covers the secret only: with another id it is a token that no node knows."""
+    """The checksum covers only the secret: another id makes an unknown token."""
     place = data.draw(st.integers(3 + 26, len(text) - 1))
     sign = data.draw(st.sampled_from(CROCKFORD).filter(lambda sign: sign != text[place]))
     refused(text[:place] + sign + text[place + 1 :])

@@ -282,7 +282,7 @@ class TestLegacy:
 
 
 def _bare_schema(schema: pa.Schema) -> bytes:
-    """The Schema FlatBuffer inside an IPC message, made a buffer of its own by a root offset in front of it."""
+    """The Schema FlatBuffer of an IPC message as a buffer with its own root offset."""
     message: bytes = schema.serialize().to_pybytes()[8:]
     root = int.from_bytes(message[:4], "little")
     vtable = root - int.from_bytes(message[root : root + 4], "little", signed=True)

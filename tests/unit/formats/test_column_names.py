@@ -1,4 +1,4 @@
-"""Names of columns of a new dataset: what is refused, and what a refusal looks like."""
+"""Column names of a new dataset: what is refused, and how."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Escapes within quoted values: read in pairs directly before a quote, as they stand elsewhere."""
+"""Escapes within quoted values: read in pairs before a quote, else literally."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ def records(text: str, **dialect: Any) -> list[list[str]]:
 
 
 def quoted(value: str, quote: str) -> str:
-    """A value in quotes as a writer puts it: escapes are doubled before a quote and at the end only; `quote` writes a quote."""
+    """A writer's quoted value; `quote` writes a quote.
+
+    Escapes are doubled before a quote and at the end only.
+    """
     within = re.sub(r'(\\*)"', lambda run: run[1] * 2 + quote, value)
     if not value.endswith('"'):
         within = re.sub(r"(\\+)\Z", lambda run: run[1] * 2, within)

@@ -1,4 +1,4 @@
-"""Files that are no text are named by their first bytes, and no text is taken for one."""
+"""Files that are no text are named by their first bytes; no text is mistaken."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of text files: lines are those of the file, what is broken is told and read over, and memory is bounded."""
+"""Rows of text files: true lines, faults reported and skipped, bounded memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Marks of columns that keep JSON values as text: where they stand, and what they may stand on."""
+"""Marks of columns that keep JSON as text: where they are, and on what."""
 
 from __future__ import annotations
 

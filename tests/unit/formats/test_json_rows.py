@@ -162,7 +162,7 @@ class TestShapes:
 
 
 def holds_floats(data_type: pa.DataType) -> bool:
-    """Whether the innermost items of a type are floating: Python cannot show each date that others hold."""
+    """Whether innermost items are floating: Python cannot show each of their dates."""
     while data_type.num_fields:
         data_type = data_type.field(0).type
     return bool(pa.types.is_floating(data_type))

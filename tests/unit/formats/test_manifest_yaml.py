@@ -1,4 +1,4 @@
-"""Manifests: every rule of their form, the place of every error, and hostile texts."""
+"""Manifests: every rule of form, every error's place, and hostile texts."""
 
 from __future__ import annotations
 

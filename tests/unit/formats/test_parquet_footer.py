@@ -1,4 +1,4 @@
-"""Footers: total over any bytes, and what pyarrow says of files that it wrote itself."""
+"""Footers: total over any bytes, and equal to pyarrow's for its own files."""
 
 from __future__ import annotations
 

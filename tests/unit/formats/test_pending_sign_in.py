@@ -1,4 +1,4 @@
-"""The text of a sign-in under way: only its maker's key opens it, and no other text."""
+"""The text of a pending sign-in opens only with its maker's key, and no other."""
 
 from __future__ import annotations
 

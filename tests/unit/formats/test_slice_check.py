@@ -1,4 +1,4 @@
-"""Rows of slices: what is found wrong, whoever wrote them, in however many row groups."""
+"""Rows of slices: faults are found, from any writer, in any row groups."""
 
 from __future__ import annotations
 
@@ -280,7 +280,10 @@ NAMES = st.permutations(["system_time", "event_time", "x", "y"])
 
 @given(tables(rows_max=4), st.data())
 def test_law_any_file_gives_texts_or_an_error_with_a_name(found: pa.Table, data: st.DataObject) -> None:
-    """Columns of any types under the names of system columns, judged by a schema of any other types."""
+    """Law: any file gives texts or a named error.
+
+    Columns of any types under the names of system columns, judged by a schema of any other types.
+    """
     table = _named(parquet_can_hold(found), data.draw(NAMES))
     for name in ("offset", "op"):
         values = arrays(data.draw(INTEGERS), len(table), nulls=data.draw(st.booleans()))

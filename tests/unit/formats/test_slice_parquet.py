@@ -55,7 +55,10 @@ def write_slice(path: Path, table: pa.Table) -> int:
 
 
 def write_in_pieces(path: Path, table: pa.Table, sizes: list[int]) -> int:
-    """The same, in batches of so many rows, from the first size again after the last; returns the rows written."""
+    """The same, in batches of so many rows, from the first size again after the last.
+
+    Returns the rows written.
+    """
     with SliceWriter(path, table.schema) as writer:
         start, turn = 0, 0
         while start < table.num_rows:

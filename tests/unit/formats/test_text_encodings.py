@@ -1,4 +1,4 @@
-"""Names of encodings: which are read, and what is suggested for those that are not."""
+"""Names of encodings: which are read, and suggestions for others."""
 
 from __future__ import annotations
 

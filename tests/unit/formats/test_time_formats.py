@@ -1,4 +1,7 @@
-"""Formats of times in texts, the side of Python; `tests/services/engine` holds that of Spark to it."""
+"""Formats of times in texts, the side of Python.
+
+`tests/services/engine` holds that of Spark to it.
+"""
 
 from __future__ import annotations
 

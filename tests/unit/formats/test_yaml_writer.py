@@ -1,4 +1,4 @@
-"""Writing YAML: the style of manifests, and that everything written reads back the same."""
+"""Writing YAML: manifest style, and everything reads back the same."""
 
 from __future__ import annotations
 

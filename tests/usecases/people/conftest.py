@@ -1,4 +1,7 @@
-"""A node with a few people: ann and bob are users, acme an organisation of which ann is the admin; local is the node's admin."""
+"""A node with a few people: users ann and bob, organisation acme.
+
+ann is the admin of acme; local is the node's admin.
+"""
 
 from __future__ import annotations
 

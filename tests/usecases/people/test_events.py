@@ -1,4 +1,4 @@
-"""Events of a whole account and of the whole node: which ones there are, who receives them, and numbers without a gap."""
+"""Events of an account and of the node: types, receivers, gap-free numbers."""
 
 from __future__ import annotations
 

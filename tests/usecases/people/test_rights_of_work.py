@@ -1,4 +1,4 @@
-"""Work that was asked for earlier is done with the rights of the moment: jobs, groups of pushes, deliveries."""
+"""Earlier requests run with present rights: jobs, push groups, deliveries."""
 
 from __future__ import annotations
 

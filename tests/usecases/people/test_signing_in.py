@@ -134,7 +134,10 @@ def test_a_new_password_ends_the_sessions_of_the_old_one(people: People) -> None
 
 
 def test_a_first_password_needs_a_credential_that_goes_as_far(people: People) -> None:
-    """Signing in gives all rights of the account: who has no scope admin must not choose the password of an admin."""
+    """A first password needs a credential with all rights of the account.
+
+    Signing in gives all of them: who has no scope admin must not choose the password of an admin.
+    """
     set_admin("ann", True, subject=people.operator, ports=people.ports)
     narrow = replace(people.subject("ann"), scopes=frozenset({Scope.MANAGE}))
     with pytest.raises(AccessDenied):

@@ -214,7 +214,11 @@ def test_tokens_are_seen_and_ended_by_those_who_manage_the_account(people: Peopl
 
 
 def test_an_admin_s_token_for_some_datasets_is_no_admin_elsewhere(people: People) -> None:
-    """It neither looks at tokens of others, nor ends them, nor sees who belongs to an organisation, nor jobs on other datasets."""
+    """An admin's token for some datasets is no admin elsewhere.
+
+    It neither looks at tokens of others, nor ends them, nor sees who belongs to an organisation, nor jobs on other
+    datasets.
+    """
     set_admin("bob", True, subject=people.operator, ports=people.ports)
     mine, other, node = people.add("ann", "mine"), people.add("ann", "other"), people.memory.node
     issued = token(people)

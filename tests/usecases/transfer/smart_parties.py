@@ -28,7 +28,10 @@ Around = Callable[[Conversation], Conversation]
 
 
 class SmartParties(Parties):
-    """`ours` has a dataset; `theirs` pulls it from there, or `ours` pushes it there, each the server of the other."""
+    """`ours` has a dataset.
+
+    `theirs` pulls it from there, or `ours` pushes it there, each the server of the other.
+    """
 
     def __init__(self, folder: Path, *, seed: int = 1) -> None:
         super().__init__(folder, seed=seed)

@@ -37,7 +37,10 @@ class Looking(Interceptor):
 
 
 def whole_chain(store: ObjectStore) -> str | None:
-    """The head that a stranger sees, everything below it being there; None for no dataset."""
+    """The head that a stranger sees, everything below it being there.
+
+    None for no dataset.
+    """
     text = store.read_ref("refs/head")
     if text is None:
         return None

@@ -1,4 +1,7 @@
-"""Names of datasets elsewhere, with the questions that nodes are asked on the way; repositories and their rights."""
+"""Names of datasets elsewhere, with the questions that nodes are asked on the way.
+
+Repositories and their rights.
+"""
 
 from __future__ import annotations
 

@@ -98,7 +98,10 @@ class TestPull:
 
     @staticmethod
     def _abort_and_repeat(parties: Parties, name: str) -> None:
-        """The second download fails as often as a job is tried; what came before is not fetched again."""
+        """The second download fails as often as a job is tried.
+
+        What came before is not fetched again.
+        """
         downloads = 0
 
         def decide(number: int, call: SeenCall) -> Fault | None:

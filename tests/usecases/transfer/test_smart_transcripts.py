@@ -28,7 +28,10 @@ INTERVAL = json.dumps({"Err": {"InvalidInterval": {"head": "f1620" + "ab" * 32, 
 
 
 class Scripted:
-    """A peer that gives its answers in order and keeps what it heard; a message of many blocks it shortens."""
+    """A peer that gives its answers in order and keeps what it heard.
+
+    A message of many blocks it shortens.
+    """
 
     def __init__(self, *steps: str | Closed | None) -> None:
         self.steps = list(steps)

@@ -1,1 +1,1 @@
-"""The HTTP service: REST, transfer protocols, subscriptions and web pages over the use cases."""
+"""HTTP service over the use cases: REST, transfer, subscriptions and web pages."""

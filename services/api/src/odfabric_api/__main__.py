@@ -22,7 +22,9 @@ _log = logging.getLogger(__name__)
 
 
 def main(arguments: list[str]) -> int:
-    """Serve until SIGTERM, SIGINT or the end of the owner process. Settings come from the environment (`ODF_...`).
+    """Serve until SIGTERM, SIGINT or the end of the owner process.
+
+    Settings come from the environment (`ODF_...`).
 
     Exit code 1: it could not begin, and the log says why.
     """

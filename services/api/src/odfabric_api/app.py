@@ -84,7 +84,7 @@ CORS_EXPOSED = ("ETag", "Link", "Location", "Retry-After", "Preference-Applied",
 
 
 def application() -> ApiApplication:
-    """Routes and error answers, without a node: what the OpenAPI document is made from."""
+    """Routes and error answers without a node: the source of the OpenAPI document."""
     app = ApiApplication(
         title="odfabric",
         version="1",
@@ -104,7 +104,10 @@ def application() -> ApiApplication:
 
 
 def create_app(node: Node, *, token: str) -> FastAPI:
-    """The application that serves `node` to whoever holds `token`. Raises InvalidRequest for a token that cannot be one."""
+    """The application that serves `node` to whoever holds `token`.
+
+    Raises InvalidRequest for a token that cannot be one.
+    """
     app = application()
     app.state.node = node
     app.state.authentication = Authentication(node, token)

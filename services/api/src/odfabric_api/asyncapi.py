@@ -1,4 +1,6 @@
-"""The AsyncAPI 3 document of webhooks: made from the catalogue of events, committed, compared by a test.
+"""The AsyncAPI 3 document of webhooks.
+
+Made from the catalogue of events, committed, compared by a test.
 
 `python -m odfabric_api.asyncapi docs/asyncapi.json` writes it. The node sends; a receiver that is generated from the document receives.
 Not here: the events themselves (`odfabric.formats.webhooks.event_catalogue`).

@@ -1,4 +1,4 @@
-"""Who asks, and may they: credentials of a request, and the policies that routes declare.
+"""Authentication of requests, and the policies that routes declare.
 
 Owns how a subject comes from the Authorization header or the session cookie, and the dependencies that stand for policies. Invariant: deny by
 default - a route has one of them in its signature or stands in the tests' list of public routes; the policy is decided before values, headers
@@ -56,7 +56,9 @@ class Authentication:
         self._digest = _digest(token)
 
     def subject(self, request: Request) -> Subject:
-        """Whose token the header carries, else whose session the cookie; without either it is a stranger.
+        """Whose token the header carries, else whose session the cookie.
+
+        Without either it is a stranger.
 
         Raises InvalidRequest for a header that is none, CredentialRefused with the reason for a token that does not count, AccessDenied for
         a session's request that comes from another page.
@@ -81,14 +83,17 @@ class Authentication:
 
 
 class BearerToken(SecurityBase):
-    """The security scheme of the OpenAPI document, and the dependency that finds out who asks."""
+    """Security scheme of the OpenAPI document; the dependency that finds the caller."""
 
     def __init__(self) -> None:
         self.model = HTTPBearer(description="An access token. Without one a request is a stranger's.")
         self.scheme_name = "token"
 
     def __call__(self, request: Request) -> Subject:
-        """See `Authentication.subject`. In a browser somebody whose session does not count any more is a stranger."""
+        """See `Authentication.subject`.
+
+        In a browser somebody whose session does not count any more is a stranger.
+        """
         authentication: Authentication = request.app.state.authentication
         try:
             subject = authentication.subject(request)
@@ -115,12 +120,18 @@ def node_of(request: Request) -> Node:
 
 @dataclass(frozen=True, slots=True)
 class RequiresNode:
-    """Policy of a route that is about no single dataset: READ is everybody's, and shows what the caller may see."""
+    """Policy of a route that is about no single dataset.
+
+    READ is everybody's, and shows what the caller may see.
+    """
 
     action: Action
 
     def __call__(self, request: Request, caller: Caller) -> Subject:
-        """Who asks. Raises Unauthenticated, AccessDenied; NotFound for what only admins know of."""
+        """Who asks.
+
+        Raises Unauthenticated, AccessDenied; NotFound for what only admins know of.
+        """
         verdict = node_of(request).access.policy.decide_here(caller, self.action)
         if verdict is Verdict.DENIED:
             raise NotFound("route", request.url.path)
@@ -131,7 +142,10 @@ class RequiresNode:
 
 @dataclass(frozen=True, slots=True)
 class RequiresAccount:
-    """Policy of a route that is about an account as a whole; beside it comes one of the node."""
+    """Policy of a route that is about an account as a whole.
+
+    Beside it comes one of the node.
+    """
 
     action: Action
 
@@ -163,7 +177,10 @@ class RequiresDataset:
     action: Action
 
     def __call__(self, request: Request, caller: Caller, account: AccountPath, dataset: DatasetPath) -> CatalogEntry:
-        """The dataset. Raises NotFound if the caller may not read it, Unauthenticated, AccessDenied."""
+        """The dataset.
+
+        Raises NotFound if the caller may not read it, Unauthenticated, AccessDenied.
+        """
         entry = node_of(request).access.find(caller, self.action, account, dataset)
         return _required(request, self.action, entry, shown=f"{account}/{dataset}")
 
@@ -182,12 +199,18 @@ class RequiresDatasetById:
 
 @dataclass(frozen=True, slots=True)
 class RequiresPullable:
-    """Policy of a pull, which changes a dataset or makes a copy under an account of the caller's."""
+    """Policy of a pull, which changes or makes a dataset of the caller.
+
+    It changes a dataset or makes a copy under an account of the caller's.
+    """
 
     def __call__(
         self, request: Request, caller: Caller, account: AccountPath, dataset: DatasetPath
     ) -> tuple[DatasetAlias, CatalogEntry | None]:
-        """The alias, and the dataset if it is there. Raises NotFound, Unauthenticated, AccessDenied, InvalidName."""
+        """The alias, and the dataset if it is there.
+
+        Raises NotFound, Unauthenticated, AccessDenied, InvalidName.
+        """
         access, shown = node_of(request).access, f"{account}/{dataset}"
         try:
             found = access.find(caller, Action.WRITE, account, dataset)
@@ -225,7 +248,10 @@ POLICIES = (RequiresNode, RequiresDataset, RequiresDatasetById, RequiresPullable
 
 
 def page_visitor(request: Request) -> tuple[Subject, str | None]:
-    """Who looks at a page, and the session by which they are known; whoever has none that counts is a stranger."""
+    """Who looks at a page, and the session by which they are known.
+
+    Whoever has none that counts is a stranger.
+    """
     session = cookie_of(request)
     address = request.client.host if request.client else None
     if session is not None:
@@ -240,7 +266,10 @@ def page_visitor(request: Request) -> tuple[Subject, str | None]:
 
 
 def querying(request: Request, caller: Subject) -> AbstractContextManager[None]:
-    """A slot for a query of the caller's, or of strangers from its address. Raises LimitExceeded when entered."""
+    """A slot for a query of the caller's, or of strangers from its address.
+
+    Raises LimitExceeded when entered.
+    """
     capacity: Capacity = request.app.state.capacity
     asker = str(caller.account.id) if caller.account is not None else f"address:{caller.address}"
     return capacity.querying(asker, node_of(request).quotas.queries_at_once_max(caller))
@@ -258,7 +287,9 @@ def owner_account(request: Request, entry: CatalogEntry) -> Account | None:
 
 
 def look_again(request: Request, *, unchanged: bool = False) -> None:
-    """Find out again who asks, and whether they still may what the route requires; nothing for routes that are everybody's.
+    """Find out again who asks, and whether they still may what the route requires.
+
+    Nothing for routes that are everybody's.
 
     Raises as the policy did; with `unchanged` AccessDenied for whoever is not exactly who they were when the request began: verbs are
     given the subject of that time.
@@ -276,7 +307,9 @@ def look_again(request: Request, *, unchanged: bool = False) -> None:
 
 
 def recheck(request: Request) -> Callable[[], None]:
-    """To be called while an answer is being sent: at most every `RECHECK_S` it finds out again who asks, and whether they may.
+    """Check again, while an answer is being sent, who asks and whether they may.
+
+    Call it often: it checks at most every `RECHECK_S`.
 
     It raises as `look_again`, which ends the answer before its announced length.
     """

@@ -1,4 +1,4 @@
-"""Room for what is slow: slots that requests of a kind take, and threads of their own for them.
+"""Room for slow work: request slots per kind, and threads of their own.
 
 Owns who may take how many threads. Invariant: slow pushes or queries use up neither the threads nor the places of others; a request
 that finds no slot is refused at once (429). The health route has threads that nobody else can take. Also cancels work whose client has
@@ -32,7 +32,10 @@ ResultT = TypeVar("ResultT")
 
 
 class Slots:
-    """A bounded number of requests of one kind. Used on the event loop only, so a plain number counts them."""
+    """A bounded number of requests of one kind.
+
+    Used on the event loop only, so a plain number counts them.
+    """
 
     def __init__(self, maximum: int, *, limit: str) -> None:
         self.maximum, self._limit = maximum, limit
@@ -40,7 +43,10 @@ class Slots:
 
     @contextmanager
     def taking_one(self) -> Iterator[None]:
-        """A slot for as long as the context is open. Raises LimitExceeded if there is none."""
+        """A slot for as long as the context is open.
+
+        Raises LimitExceeded if there is none.
+        """
         if self.taken >= self.maximum:
             raise LimitExceeded(
                 "too many requests of this kind at once",
@@ -56,7 +62,10 @@ class Slots:
 
 
 class AccountSlots:
-    """Slots of each account by itself, so that one of them cannot take them all. Used on the event loop only."""
+    """Slots of each account by itself, so that one of them cannot take them all.
+
+    Used on the event loop only.
+    """
 
     def __init__(self, *, limit: str) -> None:
         self._limit = limit
@@ -95,18 +104,24 @@ class Capacity:
 
     @contextmanager
     def querying(self, asker: str, maximum: int) -> Iterator[None]:
-        """A slot for a query, of which `asker` may have `maximum` at once. Raises LimitExceeded."""
+        """A slot for a query, of which `asker` may have `maximum` at once.
+
+        Raises LimitExceeded.
+        """
         with self.account_queries.taking_one(asker, maximum), self.queries.taking_one():
             yield
 
     @contextmanager
     def streaming(self, account: str) -> Iterator[None]:
-        """A place for a stream, or for a request that waits for changes. Raises LimitExceeded."""
+        """A place for a stream, or for a request that waits for changes.
+
+        Raises LimitExceeded.
+        """
         with self.account_streams.taking_one(account, self._account_streams_max), self.streams.taking_one():
             yield
 
     async def run_stream(self, verb: Callable[[], ResultT]) -> ResultT:
-        """Run in a thread for streams, which wait for each other: none of them is in a hurry."""
+        """Run in a thread for streams, which wait for each other: none is in a hurry."""
         return await to_thread.run_sync(verb, limiter=self._stream_threads)
 
     async def run_push(self, verb: Callable[[], ResultT]) -> ResultT:
@@ -122,14 +137,19 @@ class Capacity:
         return await to_thread.run_sync(verb, limiter=self._query_threads)
 
     async def run_health(self, verb: Callable[[], ResultT]) -> ResultT:
-        """Run within `health_wait_s_max`. Raises TimeoutError; the thread is then left to what it waits for."""
+        """Run within `health_wait_s_max`.
+
+        Raises TimeoutError; the thread is then left to what it waits for.
+        """
         with fail_after(self._health_wait_s_max):
             return await to_thread.run_sync(verb, limiter=self._health_threads, abandon_on_cancel=True)
 
 
 @asynccontextmanager
 async def while_client_waits(request: Request) -> AsyncIterator[ProgressListener]:
-    """A listener for the engine, which raises Determinate in the thread of the work as soon as the client has left.
+    """A listener for the engine that stops work once the client has left.
+
+    It raises Determinate in the thread of the work.
 
     The body of the request must have been read.
     """

@@ -1,4 +1,4 @@
-"""Connections: the strict head before the parser, and an end to everything that a peer can make last.
+"""Connections: a strict head before the parser, and time limits on peers.
 
 Owns deadlines of heads and of readers, the number of connections, and how a request that no route sees is answered. Uvicorn
 parses and schedules; it has no deadline for a request that trickles in, takes what `request_head` refuses, and waits for readers
@@ -55,7 +55,10 @@ class ConnectionLimits:
 
 
 class StrictConnection(h11.Connection):
-    """A parser that is handed checked heads only. `refusal` says why it raised; `ahead`, that it has bytes behind the request."""
+    """A parser that is handed checked heads only.
+
+    `refusal` says why it raised; `ahead`, that it has bytes behind the request.
+    """
 
     def __init__(self, limits: HeadLimits) -> None:
         # Chunk headers and trailers are all that is left for its own limit.
@@ -67,7 +70,10 @@ class StrictConnection(h11.Connection):
         self._seen = 0
 
     def receive_data(self, data: bytes) -> None:
-        """Hold a head back until it is whole, checked, and its turn has come; what belongs to a body passes."""
+        """Hold a head back until it is whole, checked, and its turn has come.
+
+        What belongs to a body passes.
+        """
         if self.their_state is h11.SEND_BODY:
             super().receive_data(data)
             return
@@ -83,7 +89,10 @@ class StrictConnection(h11.Connection):
         self._pass_head()
 
     def next_event(self) -> Any:
-        """The next event. Raises RemoteProtocolError for a head that was refused and for trailers, which nobody reads here."""
+        """The next event.
+
+        Raises RemoteProtocolError for a head that was refused and for trailers, which nobody reads here.
+        """
         if self.refusal is not None:
             raise h11.RemoteProtocolError(self.refusal.message)
         if self._held and self.their_state is h11.DONE:
@@ -113,7 +122,10 @@ class StrictConnection(h11.Connection):
 
 
 class SmartSocket(WebSocketsSansIOProtocol):
-    """A WebSocket whose reader has as long as the least rate gives it. Silence is for whoever holds the conversation to judge."""
+    """A WebSocket whose reader has as long as the least rate gives it.
+
+    Silence is for whoever holds the conversation to judge.
+    """
 
     guard: ConnectionLimits
     _reader_timer: asyncio.TimerHandle | None = None
@@ -189,7 +201,10 @@ class GuardedProtocol(H11Protocol):
             self._stop_waiting()
 
     def send_400_response(self, msg: str) -> None:
-        """What uvicorn calls for bytes that are no HTTP: a problem document, unless an answer is under way."""
+        """Answer bytes that are no HTTP with a problem document.
+
+        uvicorn calls it; it does nothing while an answer is under way.
+        """
         refusal = self._strict.refusal or Refused(400, "malformed-request", "malformed body framing")
         if self.cycle is None or self.cycle.response_complete:
             self._refuse(refusal)
@@ -225,7 +240,7 @@ class GuardedProtocol(H11Protocol):
         self._abort_in(self.guard.linger_s_max)
 
     def shutdown(self) -> None:
-        """The service ends: idle connections at once, requests under way within their time."""
+        """End the service: idle connections at once, requests within their time."""
         if not self._refused:
             super().shutdown()
         # Before uvicorn cancels: a thread that waits for a body must see the connection end, or the process would not.

@@ -1,4 +1,6 @@
-"""What a route takes is what the OpenAPI document says: unknown query parameters and unannounced bodies are refused.
+"""A route takes what the OpenAPI document says, nothing else.
+
+Unknown query parameters and unannounced bodies are refused.
 
 Owns the check of a request's shape against the document. Invariant: a parameter that is not documented has no silent meaning - a
 misspelt `limt=5` or a member of a newer version is told, not ignored. Not here: the values of parameters (FastAPI and the verbs).
@@ -37,7 +39,10 @@ def contracts_of(document: Mapping[str, Any]) -> dict[tuple[str, str], RouteCont
 
 
 async def check_contract(request: Request) -> None:
-    """Raises InvalidRequest naming a query parameter that the route does not have or was given twice, or an unwanted body."""
+    """Raises InvalidRequest for a query parameter or body that the route lacks.
+
+    It names the parameter that is unknown or was given twice.
+    """
     contracts: dict[tuple[str, str], RouteContract] = request.app.state.contracts
     contract = contracts.get((request.scope["route"].path, request.method))
     if contract is None:
@@ -60,7 +65,10 @@ async def check_contract(request: Request) -> None:
 
 
 def check_media_type(request: Request, accepted: tuple[str, ...]) -> None:
-    """Of a body that is text in UTF-8. Raises UnsupportedMediaType unless it is one of `accepted`, or nobody chose one."""
+    """Of a body that is text in UTF-8.
+
+    Raises UnsupportedMediaType unless it is one of `accepted`, or nobody chose one.
+    """
     text = request.headers.get("content-type")
     if text is None:
         return

@@ -1,4 +1,4 @@
-"""The HTTP edge around all routes: how many requests, how slow their bodies, which headers every answer has.
+"""The HTTP edge around all routes: request counts, slow bodies, headers.
 
 Owns deadlines of bodies, the number of requests at once, the end of a connection whose request was not read whole, and the answer
 to our own bugs. Works without a proxy in front and trusts no forwarded header. Not here: heads and connections (`connection`),
@@ -124,7 +124,10 @@ class _Exchange:
         self._read_whole = not _has_body(scope)
 
     async def receive(self) -> Message:
-        """The next message. Raises LimitExceeded when the body as a whole, or its last stretch, is too slow."""
+        """The next message.
+
+        Raises LimitExceeded when the body as a whole, or its last stretch, is too slow.
+        """
         if self._read_whole:
             return await self._receive()
         started = time.monotonic()
@@ -143,7 +146,10 @@ class _Exchange:
         return message
 
     async def send(self, message: Message) -> None:
-        """Send; an answer given before the request was read whole ends the connection, once the client could read it."""
+        """Send an answer; close the connection if the request was not read whole.
+
+        It ends once the client could read the answer.
+        """
         if message["type"] == "http.response.start":
             self.answering = True
             headers = MutableHeaders(scope=message)
@@ -158,7 +164,10 @@ class _Exchange:
         await self._send(message)
 
     async def _linger(self) -> None:
-        """Read and drop for a moment: closing at once would reset the connection under an answer still on its way."""
+        """Read and drop for a moment before the connection is closed.
+
+        Closing at once would reset it under an answer still on its way.
+        """
         dropped = 0
         try:
             async with asyncio.timeout(self._limits.linger_s_max):

@@ -14,7 +14,10 @@ NAMES_MAX = 1000
 
 
 def naming(request: Request, caller: Subject) -> Callable[[DatasetId], str | None]:
-    """The name of a dataset for this reader, None if it may not be read or is gone; each is looked up once."""
+    """The name of a dataset for this reader, None if it may not be read or is gone.
+
+    Each is looked up once.
+    """
     repository = node_of(request).seen_by(caller)
 
     @lru_cache(NAMES_MAX)

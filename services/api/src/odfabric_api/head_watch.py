@@ -1,4 +1,4 @@
-"""Waits for heads: a request that has read everything is woken when its dataset has more.
+"""Waits for heads: wakes a request that has read everything when there is more.
 
 Owns one thread, which hears the signals of the node and looks at the head of each dataset that is waited for, once for all who wait. Invariant: whoever
 waits is woken within `LOOK_S` even if every signal is lost, and at once when the service ends. Not here: what there is to be read.
@@ -54,7 +54,10 @@ class HeadWatch:
         return None if found is None else found.hash
 
     async def moved(self, dataset: DatasetId, seen: Multihash | None, *, timeout_s: float) -> bool:
-        """Wait until the head is another than `seen`, or `timeout_s` seconds; whether it is another, or the service ends."""
+        """Wait until the head is another than `seen`, or `timeout_s` seconds.
+
+        Whether it is another, or the service ends.
+        """
         waiter = _Waiter(seen, asyncio.get_running_loop(), asyncio.Event())
         self._add(dataset, waiter)
         try:

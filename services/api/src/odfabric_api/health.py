@@ -12,7 +12,10 @@ from odfabric_api.capacity import Capacity
 
 
 async def health_report(request: Request) -> dict[str, Any]:
-    """As `GET /system/health` answers; a part that does not answer in time does not answer."""
+    """As `GET /system/health` answers.
+
+    A part that does not answer in time does not answer.
+    """
     capacity: Capacity = request.app.state.capacity
     try:
         return await capacity.run_health(node_of(request).status.health)
@@ -21,6 +24,9 @@ async def health_report(request: Request) -> dict[str, Any]:
 
 
 async def engine_report(request: Request) -> EngineInfo | None:
-    """The engine, None if none runs. Raises OdfError, TimeoutError for one that does not tell of itself."""
+    """The engine, None if none runs.
+
+    Raises OdfError, TimeoutError for one that does not tell of itself.
+    """
     capacity: Capacity = request.app.state.capacity
     return await capacity.run_health(node_of(request).engine_known)

@@ -1,4 +1,4 @@
-"""Manifests that people send: one dataset each, of the name that they were sent to.
+"""Manifests in requests: one dataset each, of the name that they were sent to.
 
 Owns how a received text becomes a snapshot with places in that text. Not here: reading manifests (`formats.manifests.manifest_yaml`), what a snapshot
 may hold (`usecases`).
@@ -26,7 +26,10 @@ def manifest_text(body: bytes) -> str:
 
 
 def one_snapshot(text: str, *, limits: TextLimits) -> PlacedSnapshot:
-    """The one DatasetSnapshot of a text. Raises InvalidManifest, LimitExceeded, InvalidRequest for several."""
+    """The one DatasetSnapshot of a text.
+
+    Raises InvalidManifest, LimitExceeded, InvalidRequest for several.
+    """
     snapshots = parse_placed_snapshots(text, limits=limits)
     if len(snapshots) != 1:
         raise InvalidRequest(f"expected one manifest, found {len(snapshots)}", hint="send one document a request")
@@ -34,7 +37,10 @@ def one_snapshot(text: str, *, limits: TextLimits) -> PlacedSnapshot:
 
 
 def own_snapshot(text: str, entry: CatalogEntry, *, limits: TextLimits) -> PlacedSnapshot:
-    """The same, of the dataset that it is sent to. Raises as `one_snapshot`, InvalidRequest for another name."""
+    """The same, of the dataset that it is sent to.
+
+    Raises as `one_snapshot`, InvalidRequest for another name.
+    """
     placed = one_snapshot(text, limits=limits)
     named = placed.snapshot.name
     # A name without an account is one of the caller's; in the manifest of a dataset that was shared it means that dataset.

@@ -102,7 +102,10 @@ def _component_schemas() -> dict[str, Any]:
 
 
 def _without_empty_bodies(operation: dict[str, Any]) -> None:
-    """FastAPI promises JSON for every answer of a route without a model; those have no body, or one that is no JSON."""
+    """FastAPI promises JSON for every answer of a route without a model.
+
+    Those have no body, or one that is no JSON.
+    """
     for answer in operation["responses"].values():
         content = answer.get("content", {})
         if content.get("application/json") == {"schema": {}}:

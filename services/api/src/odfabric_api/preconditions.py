@@ -1,4 +1,4 @@
-"""Request headers that several routes read: conditions, ranges, wishes, media type."""
+"""Request headers of several routes: conditions, ranges, wishes, media type."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ def header_parameters(*groups: dict[str, str]) -> dict[str, Any]:
 
 
 def if_match_of(request: Request) -> Multihash | None:
-    """The head that the caller expects. Raises InvalidRequest for lists and `*`, InvalidName."""
+    """The head that the caller expects.
+
+    Raises InvalidRequest for lists and `*`, InvalidName.
+    """
     text = request.headers.get("if-match")
     if text is None:
         return None
@@ -45,7 +48,10 @@ def if_match_of(request: Request) -> Multihash | None:
 
 
 def flag_of(request: Request, name: str) -> bool:
-    """A header that is `true` or `false`; it is false where it is not there. Raises InvalidRequest for anything else."""
+    """A header that is `true` or `false`; it is false where it is not there.
+
+    Raises InvalidRequest for anything else.
+    """
     text = request.headers.get(name, "false").lower()
     if text not in ("true", "false"):
         raise InvalidRequest(f"{name} is true or false", place=Place(field=name))
@@ -56,7 +62,10 @@ VERSION_MATCH = {"If-Match": "Entity tag of the version that the caller has seen
 
 
 def version_of(request: Request) -> int | None:
-    """The version that the caller has seen, None if it does not say. Raises InvalidRequest."""
+    """The version that the caller has seen, None if it does not say.
+
+    Raises InvalidRequest.
+    """
     text = request.headers.get("if-match")
     if text is None:
         return None
@@ -74,13 +83,15 @@ def version_tag(version: int) -> str:
 
 
 def is_known(request: Request, etag: str) -> bool:
-    """Whether `If-None-Match` names this entity tag (with its quotes), by the weak comparison."""
+    """Whether `If-None-Match` names this entity tag (quoted), by weak comparison."""
     given = ",".join(request.headers.getlist("if-none-match"))
     return any(tag.strip().removeprefix("W/") in (etag, "*") for tag in given.split(",")) if given else False
 
 
 def range_of(request: Request, etag: str, size: int) -> tuple[int, int] | None:
-    """First byte and the byte after the last of a single range; None if all is wanted, or the range is not one we serve.
+    """First byte and the byte after the last of a single range.
+
+    None if all is wanted, or the range is not one we serve.
 
     An empty interval says that the range cannot be satisfied. `If-Range` with another entity tag wants all.
     """
@@ -97,7 +108,10 @@ def range_of(request: Request, etag: str, size: int) -> tuple[int, int] | None:
 
 
 def instant_of(field: str, text: str) -> Instant:
-    """The time that a parameter, header or member names. Raises InvalidRequest naming `field`."""
+    """The time that a parameter, header or member names.
+
+    Raises InvalidRequest naming `field`.
+    """
     try:
         return Instant.parse(text)
     except ValueError:
@@ -113,7 +127,10 @@ def check_page_limit(limit: int, maximum: int) -> None:
 
 
 def wait_s_of(request: Request, *, wait_s_max: float) -> float:
-    """How long the caller waits for a job: `Prefer: respond-async` not at all, `Prefer: wait=N` at most N seconds."""
+    """How long the caller waits for a job, in seconds.
+
+    `Prefer: respond-async` not at all, `Prefer: wait=N` at most N seconds.
+    """
     wishes = [wish.strip().lower() for wish in ",".join(request.headers.getlist("prefer")).split(",")]
     if "respond-async" in wishes:
         return 0.0
@@ -122,7 +139,10 @@ def wait_s_of(request: Request, *, wait_s_max: float) -> float:
 
 
 def media_type_of(request: Request) -> str | None:
-    """The body's media type as sent; None if nobody chose one, which many clients say by the type of web forms."""
+    """The body's media type as sent.
+
+    None if nobody chose one, which many clients say by the type of web forms.
+    """
     text = request.headers.get("content-type")
     if text is None or text.partition(";")[0].strip().lower() == _FORM:
         return None

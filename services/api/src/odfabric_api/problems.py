@@ -101,7 +101,10 @@ SECURITY_HEADERS: Mapping[str, str] = {
 
 
 def problem_response(error: OdfError, *, has_condition: bool = False) -> Response:
-    """The answer to a request that failed with `error`; `has_condition`: it had an `If-Match`."""
+    """The answer to a request that failed with `error`.
+
+    `has_condition`: it had an `If-Match`.
+    """
     headers: dict[str, str] = {}
     if isinstance(error, LimitExceeded) and error.retry_after_s is not None:
         headers["retry-after"] = str(error.retry_after_s)
@@ -112,7 +115,10 @@ def problem_response(error: OdfError, *, has_condition: bool = False) -> Respons
 def document_response(
     document: Mapping[str, object], headers: Mapping[str, str] | None = None, *, status: int | None = None
 ) -> Response:
-    """The answer for a problem document, as it also stands in job rows; `status` if it is not that of the code."""
+    """The answer for a problem document, as it also stands in job rows.
+
+    `status` if it is not that of the code.
+    """
     status = status or status_of(document)
     sent = dict(headers or {})
     if status == 401:
@@ -144,7 +150,10 @@ def plain_problem(
     *,
     limit: tuple[str, float] | None = None,
 ) -> Response:
-    """A problem of the HTTP layer itself, which is no leaf of the tree; `limit` is the name and value of one that was hit."""
+    """A problem of the HTTP layer itself, which is no leaf of the tree.
+
+    `limit` is the name and value of one that was hit.
+    """
     document: dict[str, object] = {
         "type": PROBLEM_TYPE_PREFIX + code,
         "code": code,

@@ -1,4 +1,6 @@
-"""Refused requests in the audit: written after the answer, so that nobody waits for it or learns from the time that it takes.
+"""Audit of refused requests, written after the answer.
+
+So nobody waits for it or learns from the time that it takes.
 
 Owns what such an entry says. Invariant: one caller cannot fill the audit - refusals that repeat are counted, and where anything can stand in
 a path, the entry names the route in its place.
@@ -21,7 +23,10 @@ PATH_CHARACTERS_MAX = 300
 
 
 def audit_task(request: Request, error: OdfError) -> BackgroundTask | None:
-    """What is to be done after the answer to a refused request; None for other failures, and for sign-ins, which count themselves."""
+    """What is to be done after the answer to a refused request.
+
+    None for other failures, and for sign-ins, which count themselves.
+    """
     if isinstance(error, WrongCredentials) or not isinstance(error, AccessDenied | CredentialRefused):
         return None
     entry = _entry(request, error)

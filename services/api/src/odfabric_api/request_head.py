@@ -43,7 +43,9 @@ _SINGLE_FIELDS = frozenset(
 
 
 class Refused(Exception):
-    """A request that no route sees: the answer's status, code and message, and the limit (name, value) that was hit.
+    """A request that no route sees.
+
+    The answer's status, code and message, and the limit (name, value) that was hit.
 
     The connection is closed after it.
     """
@@ -55,14 +57,19 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadLimits:
-    """Bytes of a whole head and of one of its lines, line ends included; see the settings of the same names."""
+    """Bytes of a whole head and of one of its lines, line ends included.
+
+    See the settings of the same names.
+    """
 
     header_bytes_max: int
     header_line_bytes_max: int
 
 
 def find_head(data: bytes | bytearray, limits: HeadLimits, *, seen: int = 0) -> int | None:
-    """Where the head at the start of `data` ends, None while it is incomplete; `seen` bytes were looked at before.
+    """Where the head at the start of `data` ends, None while it is incomplete.
+
+    `seen` bytes were looked at before.
 
     Raises Refused for what cannot become a head.
     """

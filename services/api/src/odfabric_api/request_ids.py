@@ -1,4 +1,4 @@
-"""A request gets an id and a place in a trace, which its log lines, its jobs and the calls that it causes carry.
+"""Request ids and traces, carried by log lines, jobs and outgoing calls.
 
 Owns the header `x-request-id` of every answer. A caller's `traceparent` is taken if the W3C Recommendation allows it, and ignored otherwise; a caller
 cannot choose the request id, so that one id is one request. Nothing is decided by either.
@@ -65,7 +65,10 @@ class RequestIds:
 def _finish(
     own: TraceContext, caller: TraceContext | None, scope: Scope, *, status: int, began_ns: int, request_id: str
 ) -> None:
-    """The span of the request, named by the template of its route: an address may hold names of private datasets."""
+    """The span of the request, named by the template of its route.
+
+    An address may hold names of private datasets.
+    """
     route = getattr(scope.get("route"), "path", "")
     finish_span(
         f"{scope['method']} {route}".strip(),

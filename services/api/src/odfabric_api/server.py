@@ -1,4 +1,4 @@
-"""The server: uvicorn with our limits on its connections, and an end that loses nothing.
+"""The server: uvicorn with our limits on connections, and a graceful end.
 
 Owns how an application is served; used by the process and by tests alike. Not here: settings from the environment (`__main__`).
 """
@@ -18,7 +18,10 @@ BACKLOG = 256
 
 
 class ApiServer(uvicorn.Server):
-    """Serves until `should_exit`. Pushes that wait for their commit are then answered with their job (202)."""
+    """Serves until `should_exit`.
+
+    Pushes that wait for their commit are then answered with their job (202).
+    """
 
     def __init__(self, app: FastAPI, settings: Settings) -> None:
         self._closing = app.state.closing
@@ -31,7 +34,10 @@ class ApiServer(uvicorn.Server):
 
 
 def listening_socket(host: str, port: int) -> socket.socket:
-    """A listening socket, bound before anybody is told the address; port 0 takes a free one."""
+    """A listening socket, bound before anybody is told the address.
+
+    Port 0 takes a free one.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # With the protocol spelled out asyncio turns Nagle's algorithm off; without it every answer waits 40 ms for an acknowledgement.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -48,8 +54,10 @@ def url_of(listening: socket.socket) -> str:
 
 
 def keep_for_good() -> None:
-    """Leave what the process has now, mostly modules, out of all later collections of garbage: one of them stops every request for a
-    quarter of a second. Measured by `tests.perf.bench_console`."""
+    """Keep what the process has now out of later garbage collections.
+
+    It is mostly modules: one collection of them stops every request for a quarter of a second. Measured by
+    `tests.perf.bench_console`."""
     gc.collect()
     gc.freeze()
 

@@ -1,4 +1,4 @@
-"""Browser sessions: the cookie, and the proof that a request comes from the node's own pages.
+"""Browser sessions: the cookie, and proof that the node's own page asks.
 
 Owns name and attributes of the cookie and the CSRF token. Invariants: the cookie is `HttpOnly`, `SameSite=Lax` and `Secure` unless the node is
 reached by plain HTTP on the loopback; a request that changes something and is let in by the cookie carries the CSRF token of that session, or
@@ -39,7 +39,7 @@ def session_of(request: Request) -> str | None:
 
 
 def cookie_of(request: Request) -> str | None:
-    """The session token of a request's cookie, for pages that look at the CSRF token themselves."""
+    """Session token of a request's cookie, for pages that check CSRF themselves."""
     return request.cookies.get(_cookie_name(request))
 
 
@@ -50,7 +50,10 @@ def csrf_token(session: str) -> str:
 
 
 def open_cookie(request: Request, response: Response, session: str, *, lifetime_s: float) -> None:
-    """Let the browser keep a session. Raises InvalidRequest where the cookie would travel in the clear."""
+    """Let the browser keep a session.
+
+    Raises InvalidRequest where the cookie would travel in the clear.
+    """
     if not is_secure(request) and not _on_loopback(request):
         raise InvalidRequest(
             "signing in needs HTTPS here",
@@ -78,7 +81,7 @@ def is_secure(request: Request) -> bool:
 
 
 def public_origin(request: Request) -> str:
-    """Scheme, host and port by which people reach this node: the setting, else what the request was sent to."""
+    """Scheme, host and port of this node: the setting, else those of the request."""
     public: str | None = request.app.state.node.settings.public_url
     if public is not None:
         parts = urlsplit(public)

@@ -1,4 +1,4 @@
-"""Reads that many wait for are done once: what is at a position of a dataset never changes.
+"""Share one read among many callers: what is at a position never changes.
 
 Owns what is being read and what was read last. Invariant: an empty place is never remembered, for it does not stay empty; whoever joins a read that is under
 way gets what it finds, and the head that it began with. Used on the event loop only, so no lock guards it.
@@ -17,7 +17,10 @@ from odfabric.model.multihash import Multihash
 
 @dataclass(frozen=True, slots=True)
 class ReadEvent:
-    """The head before the look; what there was at a position, None if nothing; and the position after it."""
+    """The head before the look.
+
+    What there was at a position, None if nothing; and the position after it.
+    """
 
     head: Multihash | None
     event: dict[str, object] | None
@@ -47,7 +50,10 @@ class SharedReads:
         self._under_way: dict[tuple[object, ...], asyncio.Task[_Kept]] = {}
 
     async def get(self, key: tuple[object, ...], read: Callable[[], Awaitable[ReadEvent]]) -> tuple[ReadEvent, bytes]:
-        """What was read at `key`, and its frame, which is empty where there is nothing. Raises what `read` raises."""
+        """What was read at `key`, and its frame, which is empty where there is nothing.
+
+        Raises what `read` raises.
+        """
         kept = self._kept.get(key)
         if kept is None:
             task = self._under_way.get(key)

@@ -19,7 +19,10 @@ GONE = 1006
 
 
 class SocketConversation:
-    """`ports.transfer.conversations.Conversation`, for `total_s_max` seconds at most. Its methods are called in a thread of anyio's."""
+    """`ports.transfer.conversations.Conversation`, for `total_s_max` seconds at most.
+
+    Its methods are called in a thread of anyio's.
+    """
 
     def __init__(self, socket: WebSocket, *, total_s_max: float) -> None:
         self._socket = socket

@@ -1,4 +1,4 @@
-"""How long the head of each answer takes, told to the node's metrics by the template of the route.
+"""Times the head of each answer, by the template of the route, for metrics.
 
 Owns nothing but the measuring. A stream of changes counts until it begins, for it ends when its reader leaves.
 """

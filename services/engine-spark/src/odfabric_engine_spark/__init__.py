@@ -1,1 +1,1 @@
-"""The Spark engine service: everything that touches rows, without network or database."""
+"""Spark engine service: everything that touches rows; no network, no database."""

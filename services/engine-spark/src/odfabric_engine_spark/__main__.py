@@ -1,4 +1,4 @@
-"""`python -m odfabric_engine_spark`: starts the engine service and ends with its exit code."""
+"""`python -m odfabric_engine_spark`: runs the engine service, exits with its code."""
 
 from __future__ import annotations
 

@@ -48,7 +48,9 @@ def _runner(node: Node) -> Runner | HintedRunner:
 
 
 def main(arguments: list[str]) -> int:
-    """Run until SIGTERM, SIGINT or the end of the owner process. Settings come from the environment (`ODF_...`).
+    """Run until SIGTERM, SIGINT or the end of the owner process.
+
+    Settings come from the environment (`ODF_...`).
 
     Exit code 1: it could not begin, and the log says why.
     """

@@ -1,4 +1,4 @@
-"""A runner whose jobs begin by hints: with Redis, a job starts at once on a worker that is free.
+"""A runner started by hints: with Redis, a job starts at once on a free worker.
 
 Owns how signals become hints and hints become jobs. A signal says that there are jobs; every worker hears it and gives one hint, and
 a worker that takes a hint gives the next one as soon as it has found a job, so that hints grow to as many workers as there is work.
@@ -23,7 +23,10 @@ _log = logging.getLogger(__name__)
 
 
 class HintedRunner:
-    """A Runner and the hints of its node: a queue for each lane, so that light work never waits behind heavy work."""
+    """A Runner and the hints of its node.
+
+    A queue for each lane, so that light work never waits behind heavy work.
+    """
 
     def __init__(
         self,
@@ -35,7 +38,10 @@ class HintedRunner:
         threads: Mapping[Lane, int],
         look_s: float,
     ) -> None:
-        """So many jobs of each lane are done at once by hints; signals are awaited `look_s` seconds at a time."""
+        """So many jobs of each lane are done at once by hints.
+
+        Signals are awaited `look_s` seconds at a time.
+        """
         self._runner = runner
         self._signals = signals
         self._look_s = look_s

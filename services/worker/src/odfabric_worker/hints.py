@@ -28,7 +28,10 @@ _QUEUE_PREFIX = "odf.hints."
 
 
 class Hints:
-    """Gives and takes hints on one queue. `name` tells nodes that share a Redis apart; `look` does what a hint asks for."""
+    """Gives and takes hints on one queue.
+
+    `name` tells nodes that share a Redis apart; `look` does what a hint asks for.
+    """
 
     def __init__(self, redis_url: str, *, name: str, look: Callable[[], None], threads: int) -> None:
         logging.getLogger("celery").setLevel(logging.WARNING)  # two lines for each hint say nothing

@@ -1,4 +1,4 @@
-"""The runner: does durable jobs, relays commits, sends deliveries, until it is told to stop.
+"""The runner: does jobs, relays commits, sends deliveries, until stopped.
 
 Owns the threads of the worker process and their pace; what they do is in the use cases. Invariant: the runner remembers nothing.
 A job that is being done is held by a lease, prolonged while its thread lives, so a runner that is killed loses no work: another
@@ -33,8 +33,9 @@ FINISHED_LOOK_S = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunnerPace:
-    """Threads of each lane that is served, which look for jobs by themselves, and the pause in seconds between looks at an empty table
-    without a signal."""
+    """Threads per lane, and the pause between their looks for jobs.
+
+    They look for jobs by themselves; the pause is in seconds between looks at an empty table without a signal."""
 
     threads: Mapping[Lane, int] = field(default_factory=lambda: {Lane.HEAVY: 2, Lane.LIGHT: 1})
     poll_s: float
@@ -42,7 +43,7 @@ class RunnerPace:
 
 @dataclass(frozen=True, slots=True)
 class _Round:
-    """What one thread does again and again: a step, a pause if the step found nothing to do, and the duty of the node that it is."""
+    """The loop of one thread: a step, a pause if there was nothing to do, its duty."""
 
     label: str
     step: Callable[[], bool]
@@ -93,7 +94,9 @@ class Runner:
             thread.start()
 
     def stop(self, *, patience_s: float) -> bool:
-        """Ask all threads to end, jobs at their next sign of life; whether they did within the patience.
+        """Ask all threads to end, jobs at their next sign of life.
+
+        Whether they did within the patience.
 
         What ends gives its job back at once; what does not keeps it until the lease ends.
         """
@@ -135,7 +138,10 @@ class Runner:
             self._node.duties.ended(each.duty, self._name, error=error)
 
     def one_job(self, lane: Lane, taken: Callable[[], object] = lambda: None) -> bool:
-        """Do the next job of the lane that is ready, if there is one; `taken` is called when it is ours, before it is done."""
+        """Do the next job of the lane that is ready, if there is one.
+
+        `taken` is called when it is ours, before it is done.
+        """
         run = self._node.jobs.lease(f"{self._name}/{threading.current_thread().name}", lane=lane)
         if run is None:
             return False
@@ -155,7 +161,10 @@ class Runner:
         self._pause(Topic.FLOWS, pause_s=self._schedule_pause_s)
 
     def _deliver(self) -> bool:
-        """Hand due deliveries to free senders: some to receivers that have proven themselves, then one to any, as long as there are some."""
+        """Hand due deliveries to free senders.
+
+        Some to receivers that have proven themselves, then one to any, as long as there are some.
+        """
         senders, is_busy = self._node.settings.deliveries_at_once_max, False
         while not self._stop.is_set():
             portion = sure(self._under_way(), senders=senders)
@@ -194,7 +203,10 @@ class Runner:
             _log.exception("delivery %s", delivery.id)
 
     def _flush_audit(self) -> bool:
-        """After a pause, push new entries of the audit; what is not committed when the worker stops is pushed again by the next one."""
+        """After a pause, push new entries of the audit.
+
+        What is not committed when the worker stops is pushed again by the next one.
+        """
         stopping = self._stop.wait(self._node.settings.audit_flush_s)
         return not stopping and self._node.audit.flush(self._finished) > 0
 

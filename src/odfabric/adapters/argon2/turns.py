@@ -16,7 +16,10 @@ RETRY_AFTER_S = 2
 
 
 class Turns:
-    """At most `at_once_max` callers are inside, at most `waiting_max` wait; more are refused."""
+    """At most `at_once_max` callers are inside, at most `waiting_max` wait.
+
+    More are refused.
+    """
 
     def __init__(self, *, at_once_max: int, waiting_max: int, limit: str) -> None:
         """`limit` is the name of the setting that says how many may wait."""

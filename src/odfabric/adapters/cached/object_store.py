@@ -28,7 +28,10 @@ CHECKPOINTS_KNOWN_MAX = 4096
 
 
 class CachedObjectStore:
-    """An ObjectStore: `far`, with copies in `near`. Failures of the near store are never told: it is a matter of speed."""
+    """An ObjectStore: `far`, with copies in `near`.
+
+    Failures of the near store are never told: it is a matter of speed.
+    """
 
     def __init__(self, far: ObjectStore, near: ObjectStore) -> None:
         self._far = far
@@ -121,7 +124,10 @@ class CachedObjectStore:
         return self._far.link(key, lifetime_s=lifetime_s)
 
     def _is_whole(self, key: str, path: Path) -> bool:
-        """A checkpoint is hashed once, as long as its file stays the same: transactions build on large ones."""
+        """Hash a checkpoint once, as long as its file stays the same.
+
+        Transactions build on large ones.
+        """
         name = _name(key)
         if name is None:
             return False
@@ -145,7 +151,10 @@ def _is_kept(key: str) -> bool:
 
 
 def _name(key: str) -> Multihash | None:
-    """The hash that a key ends with; None if it is no hash, and nothing is equal to it."""
+    """The hash that a key ends with.
+
+    None if it is no hash, and nothing is equal to it.
+    """
     try:
         return parse_multihash(key.rpartition("/")[2])
     except InvalidName:

@@ -1,4 +1,6 @@
-"""Runs containers by the command line of an OCI engine: docker, podman, or another one that takes the same options.
+"""Runs containers by the command line of an OCI engine.
+
+Docker, podman, or another one that takes the same options.
 
 Owns the command and what its endings mean. Invariants: no text of a source becomes an option or a variable of the engine's own process;
 a container has no network but the one that the operator names, no capabilities, bounded memory, processes, time and output; its files are
@@ -38,7 +40,10 @@ _PIECE_BYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerLimits:
-    """Seconds by the clock, bytes of memory and of output, processes and processors; the network that containers join."""
+    """Seconds by the clock, bytes of memory and of output, processes and processors.
+
+    The network that containers join.
+    """
 
     total_s_max: float = 3600.0
     memory_bytes_max: int = 2 * 1024**3
@@ -49,7 +54,10 @@ class ContainerLimits:
 
 
 class CliContainerSource:
-    """`ports.sources.containers.ContainerSource` over the command `engine`; `images` are patterns (`*`) of those that may be run."""
+    """`ports.sources.containers.ContainerSource` over the command `engine`.
+
+    `images` are patterns (`*`) of those that may be run.
+    """
 
     def __init__(self, engine: Path, images: Sequence[str], limits: ContainerLimits) -> None:
         self._engine = engine
@@ -172,7 +180,10 @@ class CliContainerSource:
 def container_command(
     engine: Path, run: ContainerRun, limits: ContainerLimits, *, name: str, variables: Path, out: Path
 ) -> list[str]:
-    """The command that runs a container. What the source says stands behind the image, except for its entry point and variables."""
+    """The command that runs a container.
+
+    What the source says stands behind the image, except for its entry point and variables.
+    """
     entry = [f"--entrypoint={run.command[0]}"] if run.command else []
     return [
         str(engine),
@@ -209,7 +220,10 @@ def _answer(out: Path, size: int) -> ContainerAnswer:
 
 
 def _text(path: Path) -> str | None:
-    """The text of a file that a container has made. Raises InvalidData for a link, another kind of file and a long text."""
+    """The text of a file that a container has made.
+
+    Raises InvalidData for a link, another kind of file and a long text.
+    """
     try:
         opened = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:

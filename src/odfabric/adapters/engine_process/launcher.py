@@ -40,7 +40,7 @@ ENGINE_CRASH_POINTS = {
 
 @dataclass(frozen=True, slots=True)
 class EngineProcess:
-    """Where a running engine listens, what proves that we may call it, and which process it is."""
+    """A running engine: its address, the secret for calls, and its process."""
 
     address: str
     token: str
@@ -49,7 +49,9 @@ class EngineProcess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineLaunch:
-    """How to start an engine. `owner_pid` is the process that it must not outlive; `idle_s` 0 means it never idles out.
+    """How to start an engine.
+
+    `owner_pid` is the process that it must not outlive; `idle_s` 0 means it never idles out.
 
     `options` are further settings of the engine by name; what is named here goes before them. `sandbox` is how it is shut in: auto, sealed or unsealed. `spark_master` is the cluster that runs its tasks, and the
     file holds the secret of that.
@@ -88,7 +90,10 @@ class EngineLauncher:
         """The engine that this process started last."""
 
     def ensure(self) -> EngineProcess:
-        """The running engine, started if need be. Raises Determinate if it does not come up in time."""
+        """The running engine, started if need be.
+
+        Raises Determinate if it does not come up in time.
+        """
         running = self.running()
         if running is not None:
             return running
@@ -96,7 +101,7 @@ class EngineLauncher:
             return self.running() or self._start()
 
     def running(self) -> EngineProcess | None:
-        """The engine that the record names, if its process lives, is an engine of this workspace and takes calls."""
+        """The recorded engine, if it lives, is of this workspace and takes calls."""
         process = self._recorded()
         return process if process is not None and self._takes_calls(process) else None
 
@@ -126,7 +131,7 @@ class EngineLauncher:
             self._reap()
 
     def _reap(self) -> None:
-        """An engine of ours that has ended is no longer our child: a handle that is dropped before it knows this warns."""
+        """Reap an engine of ours that has ended, so that dropping its handle is silent."""
         if self._child is not None:
             self._child.poll()
 
@@ -227,7 +232,10 @@ def _write_private(path: Path, text: str) -> None:
 
 
 def _is_engine(pid: int, exchange: Path) -> bool:
-    """Whether the process is alive and is an engine on this exchange folder: process ids are reused."""
+    """Whether the process lives and is an engine on this exchange folder.
+
+    Process ids are reused.
+    """
     try:
         arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

@@ -1,4 +1,7 @@
-"""Looks whether this machine can run an engine, by asking the engine's own code in a process."""
+"""Checks whether this machine can run an engine, by the engine's own code.
+
+It runs in a process of its own.
+"""
 
 from __future__ import annotations
 

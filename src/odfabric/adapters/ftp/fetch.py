@@ -1,4 +1,4 @@
-"""Polling of ftp and ftps sources: one binary retrieval in passive mode into a file.
+"""Polling of ftp and ftps sources: one binary passive retrieval into a file.
 
 Owns the limits of a session and what its replies mean. Invariants: control and data connections lead to the address that the guard has
 checked, whatever the server names; the whole session has a deadline, a minimum rate and a size limit. Time of change and size (MDTM,
@@ -35,7 +35,10 @@ _SHOWN_CHARACTERS_MAX = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FtpLimits:
-    """Seconds of a connection, of waiting for an answer, of a session; slowest rate; largest file."""
+    """Seconds of a connection, of waiting for an answer, of a session.
+
+    Slowest rate; largest file.
+    """
 
     connect_s_max: float = 30.0
     answer_s_max: float = 60.0
@@ -46,7 +49,10 @@ class FtpLimits:
 
 
 class FtpFetch:
-    """`ports.sources.egress.HttpSource` for ftp and ftps: 304 stands for a file whose time and size are known."""
+    """`ports.sources.egress.HttpSource` for ftp and ftps.
+
+    304 stands for a file whose time and size are known.
+    """
 
     def __init__(self, connections: TcpConnections, limits: FtpLimits, ssl_context: ssl.SSLContext) -> None:
         self._connections = connections
@@ -56,7 +62,10 @@ class FtpFetch:
     def fetch(
         self, url: str, *, headers: Sequence[tuple[str, str]], etag: str | None, last_modified: str | None, into: Path
     ) -> FetchedFile:
-        """See the port; `last_modified` does not occur, for no answer here has one. Raises InvalidRequest for headers."""
+        """See the port; `last_modified` does not occur, for no answer here has one.
+
+        Raises InvalidRequest for headers.
+        """
         if headers:
             raise InvalidRequest(
                 "FTP has no headers", place=Place(field="headers"), hint="write user and password into the URL"
@@ -109,7 +118,7 @@ class FtpFetch:
 
 
 class _Session(ftplib.FTP):
-    """A session over a connection that somebody else has made, with a bound on what the server says."""
+    """A session over an existing connection, with bounded answers of the server."""
 
     deadline: float
 
@@ -142,7 +151,7 @@ class _Session(ftplib.FTP):
         return line
 
     def makepasv(self) -> tuple[str, int]:
-        """See the library, which takes the address from the connection and not from the answer."""
+        """As in the library, but with the address of the connection, not the answer's."""
         host, port = super().makepasv()
         if port < _DATA_PORT_MIN:
             raise ftplib.error_proto(f"the server names port {port} for data")
@@ -156,13 +165,19 @@ class _Session(ftplib.FTP):
 
 
 class _SecuredSession(_Session, ftplib.FTP_TLS):
-    """The same under TLS: from the first byte on port 990, by AUTH elsewhere; data is encrypted too."""
+    """The same under TLS.
+
+    From the first byte on port 990, by AUTH elsewhere; data is encrypted too.
+    """
 
     def __init__(self, context: ssl.SSLContext) -> None:
         ftplib.FTP_TLS.__init__(self, context=context, encoding="latin-1")
 
     def ntransfercmd(self, cmd: str, rest: int | str | None = None) -> tuple[socket.socket, int | None]:
-        """See the library; the data connection resumes the control connection's TLS session, which many servers demand."""
+        """As in the library; data connections resume the control connection's TLS session.
+
+        Many servers demand it.
+        """
         data, size = ftplib.FTP.ntransfercmd(self, cmd, rest)
         control: Any = self.sock
         try:
@@ -198,14 +213,17 @@ def _size(session: _Session, target: FtpUrl) -> int | None:
 
 
 def _check_unchanged(session: _Session, target: FtpUrl, found: str | None, size: int) -> None:
-    """Refuse a file that was replaced or grew while it was read, and one that has not arrived whole."""
+    """Refuse a file that changed while it was read, or that is not whole."""
     now = _size(session, target)
     if _validator(session, target) != found or (now is not None and now != size):
         raise Determinate(f"{target.shown} changed while it was read", hint="it is tried again")
 
 
 def _pieces(data: socket.socket, limits: FtpLimits, deadline: float) -> Iterator[bytes]:
-    """The bytes of a data connection. Raises TimeoutError if they come late or too slowly."""
+    """The bytes of a data connection.
+
+    Raises TimeoutError if they come late or too slowly.
+    """
     window_ends, in_window = monotonic() + limits.rate_window_s, 0
     while True:
         left = min(window_ends, deadline) - monotonic()
@@ -234,7 +252,10 @@ class _Watch:
 
 @contextmanager
 def _watched(connected: socket.socket, seconds_max: float) -> Iterator[_Watch]:
-    """Cuts the connection at the deadline: a server that sends a byte now and then could hold up every single read."""
+    """Cut the connection at the deadline.
+
+    A server that sends a byte now and then could hold up every single read.
+    """
     watch = _Watch()
     with socket.socket(fileno=socket.dup(connected.fileno())) as same:
 
@@ -255,7 +276,10 @@ def _watched(connected: socket.socket, seconds_max: float) -> Iterator[_Watch]:
 
 @contextmanager
 def _explained(target: FtpUrl, watch: _Watch) -> Iterator[None]:
-    """What the library raises as errors of the node. The server's words are shown, never user or password."""
+    """What the library raises as errors of the node.
+
+    The server's words are shown, never user or password.
+    """
     try:
         yield
     except OdfError:

@@ -28,7 +28,10 @@ _TYPE = re.compile(r";type=(.)$", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FtpUrl:
-    """An ftp or ftps URL. User, password and path are bytes as latin-1 texts, as the protocol's library takes them."""
+    """An ftp or ftps URL.
+
+    User, password and path are bytes as latin-1 texts, as the protocol's library takes them.
+    """
 
     scheme: str
     host: str

@@ -61,7 +61,7 @@ _MESSAGE_CHARACTERS_MAX = 4_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContractChannel:
-    """Where an engine is, what it calls the exchange folder, and how long to wait for it.
+    """An engine's address, its name for the exchange folder, and time to wait for it.
 
     `name` is what transforms call the engine. `exchange` is our folder; `exchange_seen` the same as the engine sees it.
     """
@@ -80,7 +80,10 @@ class _NobodyThere(Exception):
 
 
 class ContractEngine:
-    """Runs transactions on an engine of the reference. Thread-safe; `close` ends calls under way."""
+    """Runs transactions on an engine of the reference.
+
+    Thread-safe; `close` ends calls under way.
+    """
 
     def __init__(self, channel: ContractChannel) -> None:
         self._settings = channel
@@ -102,7 +105,9 @@ class ContractEngine:
         self._channel.close()
 
     def execute_transform(self, request: TransformRequest, *, progress: ProgressListener) -> TransformResult:
-        """One transaction. A checkpoint file is there afterwards only if the engine keeps state.
+        """One transaction.
+
+        A checkpoint file is there afterwards only if the engine keeps state.
 
         Raises InvalidQuery, InvalidData for an answer or a slice that breaks the contract, IncompatibleSchema, LimitExceeded,
         Determinate.

@@ -83,7 +83,10 @@ class _StreamMessage(Protocol[SuccessT]):
 
 
 class GrpcEngine:
-    """Implements `ports.engine.Engine`. Thread-safe; close it, or use it as a context manager."""
+    """Implements `ports.engine.Engine`.
+
+    Thread-safe; close it, or use it as a context manager.
+    """
 
     def __init__(self, channel: EngineChannel) -> None:
         self._settings = channel
@@ -199,7 +202,10 @@ class GrpcEngine:
 
 
 class EngineFailed(RuntimeError):
-    """A bug of the engine: not an error of the closed tree, because nobody can act on it but its authors."""
+    """A bug of the engine.
+
+    Not an error of the closed tree, because nobody can act on it but its authors.
+    """
 
 
 def loss_of(error: Determinate) -> Loss | None:

@@ -41,14 +41,20 @@ _PAUSE_S = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """How long one call waits for engines in all, and how often it is repeated after breakdowns."""
+    """How long one call waits for engines in all, and how often it is repeated.
+
+    Breakdowns are repeated, nothing else.
+    """
 
     return_s_max: float
     repeats_max: int
 
 
 class PatientEngine:
-    """Implements `ports.engine.Engine` over whichever engine `connect` finds; it raises Determinate if there is none to be had."""
+    """Implements `ports.engine.Engine` over whichever engine `connect` finds.
+
+    It raises Determinate if there is none to be had.
+    """
 
     def __init__(self, connect: Callable[[], GrpcEngine], patience: Patience) -> None:
         self._connect = connect
@@ -109,7 +115,10 @@ class PatientEngine:
                 left_s = self._await_return(progress, left_s, error)
 
     def _await_return(self, progress: ProgressListener, left_s: float, lost: Determinate) -> float:
-        """Returns when an engine takes calls, with the patience that is left. Raises Determinate if there is none in time."""
+        """Returns when an engine takes calls, with the patience that is left.
+
+        Raises Determinate if there is none in time.
+        """
         begun = time.monotonic()
         while (now_left_s := left_s - (time.monotonic() - begun)) > 0:
             progress(WAITING)

@@ -1,1 +1,1 @@
-"""Requests to addresses that users choose: polling, webhooks, peers, all behind one guard."""
+"""Requests to user-chosen addresses (polling, webhooks, peers), behind one guard."""

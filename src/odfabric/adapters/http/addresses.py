@@ -59,7 +59,7 @@ _SPECIAL_NETWORKS: tuple[tuple[IpNetwork, str], ...] = tuple((ip_network(text), 
 
 
 def why_not_public(address: IpAddress) -> str | None:
-    """The reason why an address is not public unicast, in words for people, or None if it is."""
+    """Why an address is not public unicast, in words for people; None if it is."""
     for network, why in _SPECIAL_NETWORKS:
         if address in network:
             return why

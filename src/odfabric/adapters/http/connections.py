@@ -17,7 +17,10 @@ from odfabric.errors import Determinate, InvalidRequest, Place
 
 
 class GuardedConnections:
-    """`ports.sources.egress.TcpConnections`. Safe for use by many threads; close it when done."""
+    """`ports.sources.egress.TcpConnections`.
+
+    Safe for use by many threads; close it when done.
+    """
 
     def __init__(
         self,
@@ -27,7 +30,10 @@ class GuardedConnections:
         resolver: Resolver = system_resolver,
         connector: Connector = connect_socket,
     ) -> None:
-        """`ports`: those of public hosts that may be reached. `allow`: exceptions, see `EgressGuard`."""
+        """`ports`: those of public hosts that may be reached.
+
+        `allow`: exceptions, see `EgressGuard`.
+        """
         self._guard = EgressGuard(ports=ports, allow=allow, resolver=resolver)
         self._connector = connector
 
@@ -52,7 +58,10 @@ class GuardedConnections:
 
 
 def _strict_host(host: str, port: int) -> str:
-    """The host by the grammar of URLs, so that the operator's exceptions compare equal. Raises InvalidRequest."""
+    """The host by the grammar of URLs. Raises InvalidRequest.
+
+    The operator's exceptions then compare equal.
+    """
     if not host or set(host) & set("/?#@[]"):
         raise InvalidRequest(f"{host[:100]!r} is not the name of a host", place=Place(field="host"))
     return parse_http_url(f"http://{f'[{host}]' if ':' in host else host}:{port}/").host

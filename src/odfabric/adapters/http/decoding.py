@@ -20,7 +20,10 @@ class BadCoding(Exception):
 
 
 def decode(chunks: Iterable[bytes], coding: str | None) -> Iterator[bytes]:
-    """Pieces of the decoded content. Raises BadCoding for an unknown coding, broken or cut content."""
+    """Pieces of the decoded content.
+
+    Raises BadCoding for an unknown coding, broken or cut content.
+    """
     match (coding or "identity").strip().lower():
         case "identity":
             return iter(chunks)

@@ -139,7 +139,10 @@ class Answer(AnswerHead):
         self._limit = limit
 
     def body(self) -> Iterator[bytes]:
-        """Pieces of the decoded body. Raises LimitExceeded, Determinate if it breaks, is late, slow or badly coded."""
+        """Pieces of the decoded body.
+
+        Raises LimitExceeded, Determinate if it breaks, is late, slow or badly coded.
+        """
         declared = self.header("content-length")
         if declared is not None and declared.isdecimal() and int(declared) > self._limit.bytes_max:
             raise self._too_large()
@@ -163,7 +166,10 @@ class Answer(AnswerHead):
         return b"".join(self.body())
 
     def start(self, bytes_max: int) -> bytes:
-        """The beginning of the body, or what has come of it. Raises nothing: nothing depends on it."""
+        """The beginning of the body, or what has come of it.
+
+        Raises nothing: nothing depends on it.
+        """
         start = b""
         try:
             for piece in self._pieces():
@@ -205,7 +211,9 @@ class Egress:
         connector: Connector = connect_socket,
         ssl_context: SSLContext | None = None,
     ) -> None:
-        """`allow`: exceptions to the guard. `ssl_context`: trust of other authorities than the usual ones.
+        """`allow`: exceptions to the guard.
+
+        `ssl_context`: trust of other authorities than the usual ones.
 
         Raises InvalidRequest for an exception that cannot be read.
         """
@@ -235,7 +243,10 @@ class Egress:
             connections.close()
 
     def connections(self, ports: Collection[int]) -> GuardedConnections:
-        """Connections for another protocol to these ports, under the same exceptions, until the client is closed."""
+        """Guarded connections for another protocol to these ports.
+
+        Under the same exceptions, until the client is closed.
+        """
         made = GuardedConnections(ports=ports, allow=self._allow, resolver=self._resolver, connector=self._connector)
         self._connections.append(made)
         return made
@@ -247,7 +258,10 @@ class Egress:
         self.close()
 
     def check(self, url: str) -> HttpUrl:
-        """Read a URL and refuse what can be refused without the network. Raises InvalidRequest, AccessDenied."""
+        """Read a URL and refuse what can be refused without the network.
+
+        Raises InvalidRequest, AccessDenied.
+        """
         target = parse_http_url(url)
         self._guard.check(target)
         return target
@@ -261,7 +275,9 @@ class Egress:
         conditions: Sequence[tuple[str, str]] = (),
         limit: SizeLimit,
     ) -> Iterator[Answer]:
-        """GET, redirects followed. `headers` stay with the origin of `url`; `conditions` go to every hop.
+        """GET, redirects followed.
+
+        `headers` stay with the origin of `url`; `conditions` go to every hop.
 
         Raises InvalidRequest, AccessDenied, LimitExceeded (redirects), Determinate.
         """
@@ -284,7 +300,9 @@ class Egress:
     def post(
         self, url: str, *, headers: Mapping[str, str], body: bytes, total_s_max: float, start_bytes_max: int = 0
     ) -> StartedAnswer:
-        """POST, redirects not followed, all within `total_s_max`; the answer and the beginning of its body.
+        """POST, redirects not followed, all within `total_s_max`.
+
+        The answer and the beginning of its body.
 
         For that nobody waits longer than `BODY_START_S_MAX`. Raises InvalidRequest, AccessDenied; Determinate if nothing was sent,
         Indeterminate if it may have arrived.
@@ -311,7 +329,9 @@ class Egress:
         size: int,
         start_bytes_max: int = 0,
     ) -> StartedAnswer:
-        """PUT of a body of `size` bytes, redirects not followed; the answer and the beginning of its body.
+        """PUT of a body of `size` bytes, redirects not followed.
+
+        The answer and the beginning of its body.
 
         Raises InvalidRequest, AccessDenied; Determinate if nothing was sent, Indeterminate if it may have arrived.
         """
@@ -403,7 +423,10 @@ class Egress:
 
 
 class _Connects:
-    """Hears of what a request does; whether it asked for a connection of its own, or took one that was idle."""
+    """Hears of what a request does.
+
+    Whether it asked for a connection of its own, or took one that was idle.
+    """
 
     def __init__(self) -> None:
         self.seen = False
@@ -418,7 +441,10 @@ def url_shown(url: str) -> str:
 
 
 def check_headers(headers: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The headers of a caller. Raises InvalidRequest for ones that are malformed, too large or not a caller's to set."""
+    """The headers of a caller.
+
+    Raises InvalidRequest for ones that are malformed, too large or not a caller's to set.
+    """
     if len(headers) > HEADERS_MAX or sum(len(name) + len(value) for name, value in headers) > HEADER_CHARACTERS_MAX:
         raise InvalidRequest(
             "too many request headers",

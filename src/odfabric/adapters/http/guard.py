@@ -34,7 +34,9 @@ class EgressGuard:
     """The rules of one node. Safe for use by many threads."""
 
     def __init__(self, *, ports: Collection[int], allow: Sequence[str], resolver: Resolver = system_resolver) -> None:
-        """`allow` are exceptions: `host:port` (whatever it resolves to), or networks and addresses (on every port).
+        """`allow` are exceptions: `host:port`, or networks and addresses.
+
+        A `host:port` counts whatever it resolves to, networks and addresses on every port.
 
         Raises InvalidRequest for an exception that is neither.
         """

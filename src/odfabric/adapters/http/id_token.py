@@ -52,7 +52,10 @@ class Expected:
 
 
 def read_keys(document: dict[str, object]) -> KeySet:
-    """The keys of a JWK set that may verify signatures; others are passed over. Raises ValueError if there is none."""
+    """The keys of a JWK set that may verify signatures; others are passed over.
+
+    Raises ValueError if there is none.
+    """
     listed = document.get("keys")
     if not isinstance(listed, list):
         raise ValueError("it is no set of keys")
@@ -63,7 +66,10 @@ def read_keys(document: dict[str, object]) -> KeySet:
 
 
 def verified_claims(token: str, keys: KeySet, expected: Expected) -> dict[str, object]:
-    """The claims of an ID token that is valid for this sign-in. Raises UnknownKey, WrongCredentials."""
+    """The claims of an ID token that is valid for this sign-in.
+
+    Raises UnknownKey, WrongCredentials.
+    """
     if not set(expected.algorithms) <= set(ALGORITHMS) or not expected.algorithms:
         raise ValueError("algorithms are some of ALGORITHMS")
     # Members of a header that nobody knows are ignored, as RFC 7515 wants it; critical ones among them are not.

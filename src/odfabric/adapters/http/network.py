@@ -1,4 +1,4 @@
-"""Sockets under the HTTP library: checked addresses, absolute deadlines, a minimum rate.
+"""Sockets for HTTP: checked addresses, absolute deadlines, a minimum rate.
 
 Owns connecting and every read and write of a connection. Invariant: the number that the HTTP library hands through as a
 timeout is always a point of the monotonic clock here, so that no peer can prolong a request by sending a byte now and then.
@@ -32,7 +32,7 @@ def connect_socket(address: tuple[str, int], seconds_max: float) -> socket.socke
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """How slow a peer may be: until its first byte, and from then on in each window of waiting for bytes."""
+    """How slow a peer may be: until its first byte, then per window of waiting."""
 
     answer_s_max: float
     window_s: float
@@ -42,7 +42,9 @@ class Pace:
 def first_connection(
     addresses: Sequence[IpAddress], port: int, connector: Connector, *, left_s: Callable[[], float]
 ) -> socket.socket:
-    """A connection to the first address that answers. `left_s` is the time left for all of them, in seconds.
+    """A connection to the first address that answers.
+
+    `left_s` is the time left for all of them, in seconds.
 
     Each address gets its share of the time, so that a dead first one does not hide a living second one. Raises OSError, TimeoutError.
     """
@@ -81,7 +83,10 @@ class GuardedNetwork(httpcore.NetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.NetworkStream:
-        """Resolve, check, connect. `timeout` is a deadline. Raises what the guard raises, ConnectError, ConnectTimeout."""
+        """Resolve, check, connect.
+
+        `timeout` is a deadline. Raises what the guard raises, ConnectError, ConnectTimeout.
+        """
         addresses = self._guard.addresses(host, port, seconds_max=_left(timeout))
         try:
             connected = first_connection(addresses, port, self._connector, left_s=lambda: _left(timeout))
@@ -104,7 +109,10 @@ class PacedStream(httpcore.NetworkStream):
         self._window_bytes = 0
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        """At most `max_bytes`, empty at the end. `timeout` is a deadline. Raises ReadTimeout, ReadError."""
+        """At most `max_bytes`, empty at the end.
+
+        `timeout` is a deadline. Raises ReadTimeout, ReadError.
+        """
         while True:
             patience = min(_left(timeout), self._patience_s())
             if patience <= 0:
@@ -141,7 +149,10 @@ class PacedStream(httpcore.NetworkStream):
     def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.NetworkStream:
-        """Shake hands; the host name is sent and checked. `timeout` is a deadline. Raises ConnectTimeout, HandshakeFailed."""
+        """Shake hands; the host name is sent and checked.
+
+        `timeout` is a deadline. Raises ConnectTimeout, HandshakeFailed.
+        """
         left = _left(timeout)
         try:
             if left <= 0:
@@ -202,7 +213,10 @@ def _left(deadline: float | None) -> float:
 
 
 def _is_readable(connected: socket.socket) -> bool:
-    """Whether a read would not block: on an idle connection that means that the peer has closed it."""
+    """Whether a read would not block.
+
+    On an idle connection that means that the peer has closed it.
+    """
     if connected.fileno() < 0:
         return True
     poll = select.poll()

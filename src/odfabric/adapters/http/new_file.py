@@ -1,4 +1,4 @@
-"""Writing an answer into a file that exists whole or not at all once the call is over."""
+"""Writes an answer into a file that afterwards exists whole or not at all."""
 
 from __future__ import annotations
 

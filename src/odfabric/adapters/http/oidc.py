@@ -51,7 +51,9 @@ class OidcIdentityProviders:
         ssl_context: SSLContext | None = None,
         seconds: Callable[[], float] = monotonic,
     ) -> None:
-        """`egress_allow` are the exceptions for all requests of the node, `ssl_context` trust of other authorities than the usual ones.
+        """`egress_allow` are the exceptions for all requests of the node.
+
+        `ssl_context` trusts other authorities than the usual ones.
 
         Raises InvalidRequest for an issuer that cannot be one.
         """
@@ -149,7 +151,10 @@ class OidcIdentityProviders:
 
 
 def _code(client: OidcClient, metadata: Metadata, pending: PendingSignIn, parameters: Mapping[str, str]) -> str:
-    """The code of an answer that belongs to the sign-in; whose answer it is comes before what it says."""
+    """The code of an answer that belongs to the sign-in.
+
+    Whose answer it is comes before what it says.
+    """
     if not _equal(parameters.get("state", ""), pending.state):
         raise WrongCredentials("the answer does not belong to the sign-in that this browser began", hint=_AGAIN)
     issuer = parameters.get("iss")
@@ -186,7 +191,10 @@ def _claims(client: OidcClient, id_token: str, expected: Expected) -> dict[str, 
 
 
 def _completed(client: OidcClient, claims: dict[str, object], access_token: str) -> dict[str, object]:
-    """With what the token does not say; whether an address is verified is said by whoever says the address."""
+    """With what the token does not say.
+
+    Whether an address is verified is said by whoever says the address.
+    """
     more = client.userinfo(access_token)
     if more and more.get("sub") != claims["sub"]:
         raise WrongCredentials(f"{client.provider.label} gives claims of somebody else", hint=_AGAIN)
@@ -210,7 +218,10 @@ def _identity(provider: OidcProvider, claims: Mapping[str, object]) -> VerifiedI
 
 
 def _text(value: object, characters_max: int) -> str | None:
-    """A claim as text that can be stored and shown; None for what is too long, empty or no text."""
+    """A claim as text that can be stored and shown.
+
+    None for what is too long, empty or no text.
+    """
     if not isinstance(value, str) or not value.isprintable() or not 0 < len(value.strip()) <= characters_max:
         return None
     return value.strip()

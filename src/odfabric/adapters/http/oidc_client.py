@@ -1,4 +1,4 @@
-"""One OpenID Connect provider over the network: its metadata, keys, tokens and claims.
+"""One OpenID Connect provider over HTTP: its metadata, keys, tokens and claims.
 
 Owns requests and what is remembered of them. Invariants: every request passes a guarded client of this provider alone, which may reach
 the issuer's own host and port because the operator named it, and else what everybody may; redirects are not followed; metadata that
@@ -43,7 +43,10 @@ _BEARER = re.compile(r"[A-Za-z0-9._~+/-]+=*", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OidcProvider:
-    """What the operator says of a provider. Without a secret this node is a public client."""
+    """What the operator says of a provider.
+
+    Without a secret this node is a public client.
+    """
 
     name: str
     issuer: str
@@ -70,7 +73,10 @@ class OidcLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metadata:
-    """What a provider says of itself. `names_issuer`: its answers carry the parameter `iss`."""
+    """What a provider says of itself.
+
+    `names_issuer`: its answers carry the parameter `iss`.
+    """
 
     authorization_endpoint: str
     token_endpoint: str
@@ -129,7 +135,10 @@ class OidcClient:
         return known[1]
 
     def redeem(self, code: str, *, verifier: str, redirect_uri: str) -> Tokens:
-        """Exchange a code for tokens, once. Raises WrongCredentials for a code that does not count any more, Determinate."""
+        """Exchange a code for tokens, once.
+
+        Raises WrongCredentials for a code that does not count any more, Determinate.
+        """
         fields = {
             "grant_type": "authorization_code",
             "code": code,
@@ -228,7 +237,7 @@ class OidcClient:
 
     @contextmanager
     def _failures(self) -> Iterator[None]:
-        """Whatever the guarded client raises is the provider's failure, not that of whoever signs in."""
+        """Errors of the guarded client are the provider's failure, not the user's."""
         try:
             yield
         except (AccessDenied, External, InvalidRequest, LimitExceeded) as error:

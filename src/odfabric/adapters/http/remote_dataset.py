@@ -1,4 +1,4 @@
-"""Datasets of other nodes and of plain web folders, read by the Simple Transfer Protocol.
+"""Datasets of other nodes and plain web folders, by the Simple Transfer Protocol.
 
 Owns the mapping of its four GET paths and of statuses that tell about tokens; the others are those of `domain.sources.remote_answers`. Invariant: a token is sent to the origin of the URL it
 was given with, and nowhere else. Nothing that comes back is trusted: hashes are checked by whoever asked. Source: transfer
@@ -90,7 +90,10 @@ class HttpRemoteDataset:
             return answer.read()
 
     def download(self, folder: str, object_hash: Multihash, *, size_max: int, into: Path) -> int:
-        """An object into a new file. What breaks off goes on where it broke, if the server has ranges and keeps to its entity tag."""
+        """An object into a new file.
+
+        What breaks off goes on where it broke, if the server has ranges and keeps to its entity tag.
+        """
         path, shown = object_path(folder, object_hash), str(object_hash)
         try:
             with into.open("xb") as file:
@@ -151,7 +154,10 @@ def _rest(begun: int, mark: str | None) -> list[tuple[str, str]]:
 
 
 def _mark(answer: Answer) -> str | None:
-    """The strong entity tag by which the rest can be asked for; None if it cannot: bytes of a coding are not those of the object."""
+    """The strong entity tag by which the rest can be asked for.
+
+    None if it cannot: bytes of a coding are not those of the object.
+    """
     tag = answer.header("etag")
     coded = answer.header("content-encoding") not in (None, "identity")
     return tag if tag is not None and tag.startswith('"') and not coded and len(tag) <= TAG_CHARACTERS_MAX else None

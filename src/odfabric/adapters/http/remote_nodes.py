@@ -24,7 +24,10 @@ ANSWER_BYTES_MAX = 1024 * 1024
 
 
 class HttpRemoteNodes:
-    """`ports.transfer.nodes.RemoteNodes`. `token_of` gives the token for the origin of a URL."""
+    """`ports.transfer.nodes.RemoteNodes`.
+
+    `token_of` gives the token for the origin of a URL.
+    """
 
     def __init__(self, egress: Egress, *, token_of: Callable[[str], str | None]) -> None:
         self._egress = egress
@@ -59,7 +62,10 @@ class HttpRemoteNodes:
         ]
 
     def _asked(self, url: str, path: str) -> Any:
-        """The JSON value of an answer 200; None for a refusal or an absence (4xx), which says nothing of the node."""
+        """The JSON value of an answer 200.
+
+        None for a refusal or an absence (4xx), which says nothing of the node.
+        """
         base = without_smart_prefix(url).rstrip("/") + "/"
         token = self._token_of(base)
         headers = [("Authorization", f"Bearer {token}")] if token else []

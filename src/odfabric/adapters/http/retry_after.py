@@ -11,7 +11,10 @@ from odfabric.domain.sources.remote_answers import RETRY_AFTER_S_MAX
 
 
 def retry_after_s(answer: AnswerHead) -> int | None:
-    """Seconds, or a date against the server's own clock if it tells its time; None if absent or not sensible."""
+    """Seconds, or a date against the server's own clock if it tells its time.
+
+    None if absent or not sensible.
+    """
     text = (answer.header("retry-after") or "").strip()
     seconds = int(text) if text.isdecimal() and len(text) <= 9 else _until(text, answer.header("date"))
     return seconds if seconds is not None and 0 <= seconds <= RETRY_AFTER_S_MAX else None

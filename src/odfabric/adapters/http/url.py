@@ -32,7 +32,10 @@ _TARGET_SAFE = "!$%&'()*+,/:;=?@[]~"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpUrl:
-    """An http or https URL. `host` is in lower case and without brackets, `target` is path and query, ASCII."""
+    """An http or https URL.
+
+    `host` is in lower case and without brackets, `target` is path and query, ASCII.
+    """
 
     scheme: str
     host: str

@@ -1,1 +1,4 @@
-"""Files of the machine: objects, the exchange folder, polled files, archives, the key file."""
+"""Files of the machine.
+
+Objects, the exchange folder, polled files, archives, the key file.
+"""

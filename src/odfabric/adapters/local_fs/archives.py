@@ -40,7 +40,10 @@ _BROKEN = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplemente
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveLimits:
-    """Sizes in bytes; ratio of unpacked to packed size; entries of an archive; bytes of a file that is only copied."""
+    """Sizes in bytes; ratio of unpacked to packed size.
+
+    Entries of an archive; bytes of a file that is only copied.
+    """
 
     unpacked_bytes_max: int = 10 * 1024**3
     unpack_ratio_max: int = 1000
@@ -55,7 +58,10 @@ class ArchivePreparation:
         self._limits = limits
 
     def decompress_gzip(self, source: Path, into: Path) -> None:
-        """See the port. Padding with zeros after a member is allowed, anything else there is not."""
+        """See the port.
+
+        Padding with zeros after a member is allowed, anything else there is not.
+        """
         place = Place(file=source.name)
         with regular_file(source) as packed, new_file(into) as sink:
             meter = _Meter(self._limits, place)
@@ -158,7 +164,10 @@ class _Meter:
 
 
 def _gunzip(packed: BinaryIO, sink: BinaryIO, meter: _Meter, *, members_max: int) -> None:
-    """Raises zlib.error, EOFError, LimitExceeded. Members without content are counted: they cost time and give nothing."""
+    """Raises zlib.error, EOFError, LimitExceeded.
+
+    Members without content are counted: they cost time and give nothing.
+    """
     member: zlib._Decompress | None = None
     empty = ended = began_at = 0
     while data := packed.read(_PIECE_BYTES):
@@ -237,7 +246,7 @@ def _shown(name: str) -> str:
 
 
 def _broken(packed: BinaryIO, archive: FileKind, message: str, place: Place) -> InvalidData:
-    """The refusal of a file that cannot be unpacked: what it is instead, or what is wrong with it."""
+    """The refusal of a file that cannot be unpacked: its real kind, or its fault."""
     packed.seek(0)
     other = unlike_archive(packed.read(BEGIN_BYTES), archive)
     if other is None:
@@ -263,7 +272,10 @@ class _OutOfFile(OSError):
 
 
 class _BoundedReads:
-    """A file whose single reads are bounded: the zip reader takes the whole directory at once, of whatever size is declared."""
+    """A file with bounded single reads.
+
+    The zip reader takes the whole directory at once, of whatever size is declared.
+    """
 
     def __init__(self, file: BinaryIO, bytes_max: int) -> None:
         self._file = file

@@ -18,14 +18,17 @@ from odfabric.ports.node.sealing import Sealing, dataset_key_context
 
 
 class KeyFileDatasetKeys:
-    """A DatasetKeys over a key file, or over the sealing that this process has already."""
+    """A DatasetKeys over a key file, or over the present sealing of this process."""
 
     def __init__(self, sealing: Path | Sealing, *, entropy: Entropy) -> None:
         self._sealing = KeyFileSealing(sealing, entropy=entropy) if isinstance(sealing, Path) else sealing
         self._entropy = entropy
 
     def create(self) -> SealedKey:
-        """See the port. Raises Determinate, AccessDenied for a key file that others may read, Corrupt for a damaged one."""
+        """See the port.
+
+        Raises Determinate, AccessDenied for a key file that others may read, Corrupt for a damaged one.
+        """
         private = Ed25519PrivateKey.from_private_bytes(self._entropy.random_bytes(32))
         public = private.public_key().public_bytes_raw()
         context = dataset_key_context(DatasetId(public))

@@ -26,7 +26,10 @@ _SESSION = re.compile(r"([0-9a-f]{16})-\d+", re.ASCII)
 
 
 class FolderExchange:
-    """An Exchange shared by processes. `leftovers_max` bounds what one clean-up removes."""
+    """An Exchange shared by processes.
+
+    `leftovers_max` bounds what one clean-up removes.
+    """
 
     def __init__(self, root: Path, *, leftovers_max: int = 10_000) -> None:
         self._root = Path(os.path.abspath(root))
@@ -45,7 +48,10 @@ class FolderExchange:
 
     @contextmanager
     def session(self) -> Iterator[Path]:
-        """See the port. The first one also removes what dead processes left. Raises Determinate."""
+        """See the port.
+
+        The first one also removes what dead processes left. Raises Determinate.
+        """
         try:
             with self._lock:
                 self._remove_ended()
@@ -65,7 +71,10 @@ class FolderExchange:
                     self._ended.add(folder)
 
     def remove_leftovers(self) -> int:
-        """Remove sessions of processes that are gone; returns how many. Raises OSError if the folder cannot be read."""
+        """Remove sessions of processes that are gone; returns how many.
+
+        Raises OSError if the folder cannot be read.
+        """
         with self._lock:
             self._remove_ended()
         return self._remove_of_others()
@@ -92,7 +101,10 @@ class FolderExchange:
         return removed
 
     def _is_without_owner(self, name: str) -> bool:
-        """Whether it is a session of which no process is left: the file of an owner is there before its sessions are."""
+        """Whether no process of the session is left.
+
+        The file of an owner is there before its sessions are.
+        """
         session = _SESSION.fullmatch(name)
         return session is not None and not (self._root / f"{OWNER}{session[1]}").exists()
 

@@ -18,7 +18,10 @@ _PAUSE_S_MAX = 0.02
 
 
 def try_lock(path: Path) -> int | None:
-    """A file descriptor that holds the lock until it is closed, or None if another holds it. Raises OSError."""
+    """A file descriptor that holds the lock until closed; None if another holds it.
+
+    Raises OSError.
+    """
     opened = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -34,7 +37,10 @@ def try_lock(path: Path) -> int | None:
 
 
 def unlock(path: Path, opened: int) -> None:
-    """Remove the file and free the lock, in this order. A file that cannot be removed does no harm."""
+    """Remove the file and free the lock, in this order.
+
+    A file that cannot be removed does no harm.
+    """
     with suppress(OSError):
         path.unlink()
     os.close(opened)
@@ -42,7 +48,10 @@ def unlock(path: Path, opened: int) -> None:
 
 @contextmanager
 def held_folder(folder: Path, *, wait_s_max: float) -> Iterator[None]:
-    """Hold the lock on a folder itself while the context is open. Raises TimeoutError after `wait_s_max` seconds, OSError."""
+    """Hold the lock on a folder itself while the context is open.
+
+    Raises TimeoutError after `wait_s_max` seconds, OSError.
+    """
     opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         deadline = time.monotonic() + wait_s_max
@@ -63,7 +72,10 @@ def held_folder(folder: Path, *, wait_s_max: float) -> Iterator[None]:
 
 @contextmanager
 def held_lock(path: Path, *, wait_s_max: float) -> Iterator[None]:
-    """Hold the lock while the context is open. Raises TimeoutError after `wait_s_max` seconds, OSError."""
+    """Hold the lock while the context is open.
+
+    Raises TimeoutError after `wait_s_max` seconds, OSError.
+    """
     deadline = time.monotonic() + wait_s_max
     pause_s = _PAUSE_S_MIN
     while (opened := try_lock(path)) is None:

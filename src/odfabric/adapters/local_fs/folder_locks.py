@@ -23,7 +23,10 @@ class OneFolderLock:
 
     @contextmanager
     def exclusive(self, name: str) -> Iterator[None]:
-        """Hold the lock while the context is open, whatever the name. Raises Determinate if it is not had in time."""
+        """Hold the lock while the context is open, whatever the name.
+
+        Raises Determinate if it is not had in time.
+        """
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             held = held_folder(self._folder, wait_s_max=self._wait_s_max)
@@ -37,7 +40,10 @@ class OneFolderLock:
 
 
 class FolderLocks:
-    """Locks in `folder`, which is made when the first one is taken; `wait_s_max` is how long one is waited for."""
+    """Locks in `folder`, which is made when the first one is taken.
+
+    `wait_s_max` is how long one is waited for.
+    """
 
     def __init__(self, folder: Path, *, wait_s_max: float = 30.0) -> None:
         self._folder = folder
@@ -45,7 +51,10 @@ class FolderLocks:
 
     @contextmanager
     def exclusive(self, name: str) -> Iterator[None]:
-        """Hold the lock of `name` while the context is open. Raises Determinate if it is not had in time."""
+        """Hold the lock of `name` while the context is open.
+
+        Raises Determinate if it is not had in time.
+        """
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             held = held_lock(self._folder / hashlib.sha3_256(name.encode()).hexdigest(), wait_s_max=self._wait_s_max)

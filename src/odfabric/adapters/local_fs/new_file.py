@@ -18,7 +18,10 @@ from odfabric.errors import Determinate, InvalidData, NotFound, Place
 
 @contextmanager
 def regular_file(path: Path) -> Iterator[BinaryIO]:
-    """A stream over a regular file. Raises InvalidData for links, pipes and the like, NotFound, Determinate."""
+    """A stream over a regular file.
+
+    Raises InvalidData for links, pipes and the like, NotFound, Determinate.
+    """
     try:
         # A pipe in the place of the file would hold us up for ever without O_NONBLOCK.
         opened = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -37,7 +40,10 @@ def regular_file(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def new_file(path: Path) -> Iterator[BinaryIO]:
-    """A stream into a new file, which is removed again if the context fails. Raises Determinate if it cannot be written."""
+    """A stream into a new file, which is removed again if the context fails.
+
+    Raises Determinate if it cannot be written.
+    """
     try:
         file = path.open("xb")
     except OSError as error:

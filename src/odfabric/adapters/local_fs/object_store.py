@@ -51,7 +51,10 @@ _NO_LINKS = frozenset({errno.EXDEV, errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP
 
 
 class FolderObjectStore:
-    """An ObjectStore. Files below `private_folders` may be linked; `lock_wait_s_max` is how long `exclusive` waits."""
+    """An ObjectStore.
+
+    Files below `private_folders` may be linked; `lock_wait_s_max` is how long `exclusive` waits.
+    """
 
     def __init__(
         self,
@@ -80,7 +83,10 @@ class FolderObjectStore:
         self._put(key, target, write)
 
     def put_file(self, key: str, path: Path) -> None:
-        """See the port. Raises InvalidData for anything but a regular file, links included."""
+        """See the port.
+
+        Raises InvalidData for anything but a regular file, links included.
+        """
         target = self._path(key)
         if self._exists_durably(key, target):
             return
@@ -194,7 +200,10 @@ class FolderObjectStore:
         return None
 
     def remove_leftovers(self, *, older_than: Instant, entries_max: int) -> int:
-        """Remove files of writes that died before `older_than`; returns how many. Looks at `entries_max` names at most."""
+        """Remove files of writes that died before `older_than`; returns how many.
+
+        Looks at `entries_max` names at most.
+        """
         removed = seen = 0
         for folder, _, names in os.walk(self._root):
             for name in names:
@@ -247,7 +256,10 @@ class FolderObjectStore:
         return True
 
     def _named(self, source: Path, target: Path) -> bool:
-        """Give a finished file its name unless it is taken already; False if links cannot be had."""
+        """Give a finished file its name unless it is taken already.
+
+        False if links cannot be had.
+        """
         try:
             return _link(source, target)
         except FileExistsError:

@@ -22,7 +22,9 @@ _PATH_CHARACTERS_MAX = 4096
 
 
 class PollFolder:
-    """A PollingFiles below `root`; without one everything is refused, unless `anywhere`, when paths begin at `start`.
+    """A PollingFiles below `root`.
+
+    Without one everything is refused, unless `anywhere`, when paths begin at `start`.
 
     One glob matches at most `files_max` files and looks at `entries_max` names.
     """
@@ -132,7 +134,10 @@ def _names(folder: Path, *, shown: str) -> list[str]:
 
 
 def _regular(path: Path, *, name: str) -> LocalFile | None:
-    """The file at a real path, by the name that it was asked for; None for anything but a regular file."""
+    """The file at a real path, by the name that it was asked for.
+
+    None for anything but a regular file.
+    """
     try:
         found = path.lstat()
     except PermissionError:

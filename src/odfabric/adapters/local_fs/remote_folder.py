@@ -40,7 +40,7 @@ class FolderRemoteDatasets:
     """`ports.sources.egress.RemoteDatasets` for file://."""
 
     def __init__(self, folder: Path | None, *, anywhere: bool = False, block_bytes_max: int) -> None:
-        """`folder`: where relative paths start and, unless `anywhere`, what nothing may leave.
+        """`folder`: start of relative paths and, unless `anywhere`, the limit of all.
 
         None means the current folder if `anywhere`, else that everything is refused.
         """
@@ -49,7 +49,10 @@ class FolderRemoteDatasets:
         self._block_bytes_max = block_bytes_max
 
     def open(self, url: str, *, token: str | None = None) -> RemoteDataset:
-        """Read the URL; files are looked at by the first read. A token has nothing to say to a folder."""
+        """Read the URL; files are looked at by the first read.
+
+        A token has nothing to say to a folder.
+        """
         if self._folder is None:
             raise AccessDenied("folders cannot be read as remotes", hint="the operator may allow one (poll_folder)")
         path, allowed = path_below(self._folder, url, anywhere=self._anywhere, setting="poll_folder")

@@ -19,7 +19,10 @@ from odfabric.ports.datasets.object_store import ObjectStore
 
 
 class FolderRemoteStores:
-    """`ports.transfer.destinations.RemoteStores` for file://. `reads` and `writes` are the folders that URLs may lead to."""
+    """`ports.transfer.destinations.RemoteStores` for file://.
+
+    `reads` and `writes` are the folders that URLs may lead to.
+    """
 
     def __init__(self, *, reads: Path | None, writes: Path | None, anywhere: bool = False) -> None:
         """None means the current folder if `anywhere`, else that everything is refused."""

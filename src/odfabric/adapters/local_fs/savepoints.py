@@ -24,7 +24,10 @@ _BODY, _DESCRIPTION, _UNFINISHED = ".body", ".json", ".part"
 
 
 class FolderSavepoints:
-    """A Savepoints in `root`, which is made on first use: `bytes_max` for all bodies, `age_s_max` for each; 0 bytes keep none."""
+    """A Savepoints in `root`, which is made on first use.
+
+    `bytes_max` for all bodies, `age_s_max` for each; 0 bytes keep none.
+    """
 
     def __init__(self, root: Path, *, bytes_max: int, age_s_max: float) -> None:
         self._root = root

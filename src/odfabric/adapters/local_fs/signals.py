@@ -29,11 +29,15 @@ _END = b""
 
 
 class FolderSignals:
-    """A Signals, which are handed on within the process by `local`. Listening begins with the first wait; `close` ends it."""
+    """A Signals, which are handed on within the process by `local`.
+
+    Listening begins with the first wait; `close` ends it.
+    """
 
     def __init__(self, folder: Path, *, local: Signals) -> None:
-        """`folder` is the same for all processes of a node; where its path is too long for sockets, one in the system's folder for
-        temporary files stands in for it."""
+        """`folder` is the same for all processes of a node.
+
+        Where its path is too long for sockets, one in the system's folder for temporary files stands in for it."""
         self.folder = _short(folder)
         self._local = local
         self._sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)

@@ -1,1 +1,4 @@
-"""Every port of storage, jobs and time kept in memory: for tests and drills, held to the same suites as the real adapters."""
+"""Every port of storage, jobs and time in memory, for tests and drills.
+
+They pass the same suites as the real adapters.
+"""

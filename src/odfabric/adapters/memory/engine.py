@@ -1,4 +1,4 @@
-"""A small engine without Spark: enough of the contract to run every verb in a test within milliseconds.
+"""A small engine without Spark: runs every verb in a test in milliseconds.
 
 Owns a subset of the engine's meaning, exact as far as it goes: NDJSON and CSV with a schema, merged by Append or Ledger; transforms and
 queries that are `SELECT * FROM <input>`. Everything else is refused with a reason, as an engine may. Invariant: a pure function
@@ -98,7 +98,10 @@ class MemoryEngine:
         )
 
     def execute_transform(self, request: TransformRequest, *, progress: ProgressListener) -> TransformResult:
-        """See the port. Raises InvalidQuery for anything but `SELECT *` from one input; rows are as large as their JSON."""
+        """See the port.
+
+        Raises InvalidQuery for anything but `SELECT *` from one input; rows are as large as their JSON.
+        """
         self.calls += 1
         progress(EngineProgress(stage="transform", done=0, total=1))
         source = _input_of(request.transform, request.inputs)
@@ -144,7 +147,10 @@ class MemoryEngine:
         )
 
     def migrate_query(self, request: MigrateRequest, *, progress: ProgressListener) -> TransformResult:
-        """See the port. The old rows are retracted and the new ones appended, even if some are the same."""
+        """See the port.
+
+        The old rows are retracted and the new ones appended, even if some are the same.
+        """
         self.calls += 1
         following = request.next
         source = _input_of(following.transform, following.inputs)
@@ -212,7 +218,7 @@ class MemoryEngine:
 
 
 def _found(root: Path, request: IngestRequest, columns: pa.Schema) -> DataSchema | None:
-    """Columns for members of NDJSON that have none: numbers are Int64, everything else is text."""
+    """Columns for undeclared members of NDJSON: Int64 for numbers, else text."""
     types: dict[str, pa.DataType] = {}
     for path in request.data_paths:
         for line in (root / path).read_text().splitlines():

@@ -1,4 +1,4 @@
-"""The rows of datasets, subscriptions, accounts and the audit log, behind one lock.
+"""Rows of datasets, subscriptions, accounts and the audit log, behind one lock.
 
 Owns the state that several ports share because they share transactions. Invariant: every change is made whole while the lock
 is held, so nobody sees half a transaction. Not here: what the changes are (`chains`, `deliveries`, `accounts`, ...).
@@ -31,7 +31,10 @@ from odfabric.ports.people.audit import storable
 
 @dataclass(slots=True)
 class StoredDataset:
-    """A dataset with its index. `rows[n]` is the block with number `n` after the first one's; bytes of None are not known."""
+    """A dataset with its index.
+
+    `rows[n]` is the block with number `n` after the first one's; bytes of None are not known.
+    """
 
     entry: CatalogEntry
     rows: list[BlockRow] = field(default_factory=list)
@@ -57,7 +60,10 @@ class StoredMessage:
 
 @dataclass(slots=True)
 class StoredSubscription:
-    """A subscription with its secret, the last outbox message before it, and the number of its last delivery."""
+    """A subscription with its secret, position in the outbox and delivery count.
+
+    The last outbox message before it, and the number of its last delivery.
+    """
 
     subscription: Subscription
     secret: bytes
@@ -162,7 +168,10 @@ class MemoryStore:
         self.outbox += [StoredMessage(OutboxMessage.of(event)) for event in events if event is not None]
 
     def log(self, *entries: AuditEntry, repeat_key: tuple[str | None, ...] | None = None) -> None:
-        """Append to the audit log, whose numbers are given once, and the events that they are to the outbox. The lock must be held."""
+        """Append to the audit log, and the events of it to the outbox.
+
+        Numbers of the log are given once. The lock must be held.
+        """
         for entry in entries:
             self.send(event_of(entry))
             self.audit_entries += 1

@@ -1,4 +1,6 @@
-"""Messages of an MQTT 3.1.1 broker, in a persistent session, acknowledged when their rows are committed.
+"""Messages of an MQTT 3.1.1 broker, acknowledged when their rows are committed.
+
+The broker keeps the session.
 
 Owns the connection: one client of paho driven by hand, so that nothing is read from the socket that is not wanted (the rest waits with
 the broker) and nothing is acknowledged early. Invariant: what lets a broker forget a message (PUBACK, for QoS 2 PUBREC) leaves only in
@@ -38,7 +40,10 @@ _DRAINED_PIECE_BYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MqttLimits:
-    """Seconds of a connection's steps, and of one batch; bytes of the payloads of one batch; ports on which brokers speak TLS."""
+    """Seconds of a connection's steps, and of one batch.
+
+    Bytes of the payloads of one batch; ports on which brokers speak TLS.
+    """
 
     connect_s_max: float = 30.0
     idle_s: float = 1.0
@@ -78,7 +83,9 @@ class PahoMessageSource:
 
 
 class _GuardedClient(Client):
-    """A client of paho whose sockets come from the guard, which reads no more bytes than a batch may have and confirms nothing by itself.
+    """A paho client with sockets of the guard, bounded reads, and manual acks.
+
+    It reads no more bytes than a batch may have and confirms nothing by itself.
 
     paho has no public way to either; the suite of `ports.sources.messages` against a real broker says when a new version differs.
     """
@@ -107,7 +114,10 @@ class _GuardedClient(Client):
             return [message for mid in held if (message := self._in_messages.pop(mid, None)) is not None]
 
     def confirm(self, mid: int, qos: int) -> bool:
-        """Queue the packet that lets the broker forget a message; whether there is a connection to send it on."""
+        """Queue the packet that lets the broker forget a message.
+
+        Whether there is a connection to send it on.
+        """
         outcome = super()._send_pubrec(mid) if qos == _EXACTLY_ONCE else self.ack(mid, qos)
         return outcome is MQTTErrorCode.MQTT_ERR_SUCCESS
 
@@ -173,7 +183,10 @@ class _Session:
         return f"mqtt://{self._step.host}:{self._step.port}"
 
     def open(self) -> None:
-        """Connect and subscribe. Raises AccessDenied, InvalidManifest, Determinate, and what the guard raises."""
+        """Connect and subscribe.
+
+        Raises AccessDenied, InvalidManifest, Determinate, and what the guard raises.
+        """
         deadline = monotonic() + self._limits.connect_s_max
         try:
             self._client.connect(self._step.host, self._step.port, keepalive=self._limits.keepalive_s)
@@ -197,7 +210,10 @@ class _Session:
                 )
 
     def batch(self, file: BinaryIO, *, messages_max: int) -> _Batch:
-        """Receive into `file` until the broker is idle or a limit is met. Raises as the port says."""
+        """Receive into `file` until the broker is idle or a limit is met.
+
+        Raises as the port says.
+        """
         batch = _Batch(self)
         size, deadline = 0, monotonic() + self._limits.batch_s_max
         idle_at = monotonic() + self._limits.idle_s
@@ -226,7 +242,10 @@ class _Session:
         return batch
 
     def acknowledge(self, messages: Collection[tuple[int, int]]) -> None:
-        """Send what lets the broker forget these, and wait until it has closed the connection. Raises Determinate."""
+        """Acknowledge these, and wait until the broker has closed the connection.
+
+        Raises Determinate.
+        """
         connection: Any = self._client.socket()
         try:
             for mid, qos in messages:
@@ -246,7 +265,10 @@ class _Session:
             self._client.disconnect()
 
     def _finish_exchanges(self, mids: set[int]) -> None:
-        """Wait until the broker has released messages of QoS 2; where it does not, it asks again on the next connection."""
+        """Wait until the broker has released messages of QoS 2.
+
+        Where it does not, it asks again on the next connection.
+        """
         deadline = monotonic() + _GOODBYE_S_MAX
         while not mids <= self._client.released and (left := deadline - monotonic()) > 0:
             if self._client.loop(left) is not MQTTErrorCode.MQTT_ERR_SUCCESS:
@@ -269,7 +291,10 @@ class _Session:
                 pass
 
     def _topics_to_ask_for(self) -> list[tuple[str, int]]:
-        """Those that the session does not know yet, and those of QoS 0: asking brings their retained messages once more."""
+        """Topics that the session does not know yet, and those of QoS 0.
+
+        Subscribing brings their retained messages once more.
+        """
         known = self._resumed and self._ingested_before
         wanted = [(topic.path, (topic.qos or MqttQos.AT_MOST_ONCE).value) for topic in self._step.topics]
         return [(path, qos) for path, qos in wanted if not (known and qos > 0)]
@@ -356,7 +381,10 @@ class _Batch:
 
 @contextmanager
 def _new_file(path: Path) -> Iterator[BinaryIO]:
-    """A stream into a new file, which is removed again if the context fails. Raises Determinate if it cannot be written."""
+    """A stream into a new file, which is removed again if the context fails.
+
+    Raises Determinate if it cannot be written.
+    """
     try:
         with path.open("xb") as file:
             yield file

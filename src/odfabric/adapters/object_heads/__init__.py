@@ -1,1 +1,4 @@
-"""Heads of record in the objects: `refs/head`, replaced by condition, for nodes that share a bucket and no database."""
+"""Heads of record in the objects: `refs/head`, replaced by condition.
+
+For nodes that share a bucket and no database.
+"""

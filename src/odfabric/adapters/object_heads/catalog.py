@@ -1,4 +1,7 @@
-"""The catalog of a node whose heads of record lie in the objects: its own rows, brought to what the objects say."""
+"""The catalog of a node whose heads of record are in the objects.
+
+Its own rows, brought to what the objects say.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,10 @@ class ObjectHeadCatalog:
         return self._local.found(narrowed, order=order, skip=skip, limit=limit)
 
     def facets(self, narrowed: Narrowing, *, since: Sequence[Instant], limit: int) -> Facets:
-        """See the port. Counts the rows that are there: whoever shows counts beside a listing asks for the listing first."""
+        """See the port.
+
+        Counts the rows that are there: whoever shows counts beside a listing asks for the listing first.
+        """
         return self._local.facets(narrowed, since=since, limit=limit)
 
     def find_new(self) -> None:

@@ -1,4 +1,6 @@
-"""Heads of record in the objects: the compare-and-set of nodes that share a bucket and have databases of their own.
+"""Heads of record in the objects: compare-and-set without a shared database.
+
+For nodes that share a bucket and have databases of their own.
 
 Owns the order of things: an intent in the database, the conditional write of `refs/head`, which is the commit, then the rows. Invariant:
 rows say what `refs/head` said at some time, and are brought to what it says now before anybody is told of it or builds on it; what
@@ -51,7 +53,10 @@ _log = logging.getLogger(__name__)
 
 
 class ObjectHeadChains:
-    """A ChainWriter over `local`, whose rows follow `refs/head`. Blocks that are appended must be in `objects` already."""
+    """A ChainWriter over `local`, whose rows follow `refs/head`.
+
+    Blocks that are appended must be in `objects` already.
+    """
 
     def __init__(
         self,
@@ -112,7 +117,10 @@ class ObjectHeadChains:
         return found
 
     def commit_of_job(self, job_id: str) -> Multihash | None:
-        """See the port. What the job was about to commit when its process died is settled first."""
+        """See the port.
+
+        What the job was about to commit when its process died is settled first.
+        """
         found = self._local.commit_of_job(job_id)
         if found is None and self._settle_those_of((job_id,)):
             found = self._local.commit_of_job(job_id)
@@ -164,7 +172,10 @@ class ObjectHeadChains:
         message: OutboxMessage,
         entry: CatalogEntry | None = None,
     ) -> None:
-        """See the port. The pages are held in memory: what is taken back here is what nobody has published yet."""
+        """See the port.
+
+        The pages are held in memory: what is taken back here is what nobody has published yet.
+        """
         read = list(checked_pages(pages, expected=expected, head=head, message=message, entry=entry))
         if entry is None:
             self._expect(dataset, expected)
@@ -213,7 +224,7 @@ class ObjectHeadChains:
         )
 
     def rename(self, dataset: DatasetId, *, alias: DatasetAlias, audit: Sequence[AuditEntry] = ()) -> None:
-        """See the port: never, since other nodes know the dataset by the name that was claimed for it."""
+        """See the port: never, other nodes know the dataset by its claimed name."""
         raise InvalidRequest(
             "a node that shares its heads with others cannot rename datasets",
             hint="make a dataset of the new name, and delete this one",
@@ -263,7 +274,10 @@ class ObjectHeadChains:
             self._rows.write(intent, blocks)
 
     def _move(self, intent: CommitIntent) -> None:
-        """The commit. Raises HeadMoved, AlreadyExists or NotFound if it did not happen and never will."""
+        """The commit.
+
+        Raises HeadMoved, AlreadyExists or NotFound if it did not happen and never will.
+        """
         dataset, expected, entry = intent.message.dataset_id, intent.message.old_head, intent.entry
         before = intent.ref_before if expected is None else str(expected)
         moved = self.heads.move(dataset, before=before, to=intent.head)
@@ -298,7 +312,10 @@ class ObjectHeadChains:
             raise AlreadyExists(f"dataset {entry.id} exists already", hint="pull it, or delete it first")
 
     def _check_unused(self, dataset: DatasetId, records: Sequence[IdempotencyRecord], job_ids: Sequence[str]) -> None:
-        """The rows are those of the head on which the commit is conditional, so they know every key."""
+        """Check the keys: rows are those of the expected head, so they know every key.
+
+        The commit is conditional on that head.
+        """
         keys = [record.key_hash for record in records]
         if len(set(keys)) < len(keys) or any(self._local.idempotency(dataset, key) is not None for key in keys):
             raise AlreadyExists("an idempotency key of this commit has been committed already")

@@ -22,7 +22,10 @@ SETTLED_AFTER_S = 10
 
 
 class HeadFollower:
-    """Rounds with a pause of `every_s` seconds. The first one settles all intents, for it comes after a start."""
+    """Rounds with a pause of `every_s` seconds.
+
+    The first one settles all intents, for it comes after a start.
+    """
 
     def __init__(
         self,
@@ -42,7 +45,10 @@ class HeadFollower:
         self._has_settled = False
 
     def step(self) -> None:
-        """A round, if it is time for one. Raises Determinate or Indeterminate if database or objects fail."""
+        """A round, if it is time for one.
+
+        Raises Determinate or Indeterminate if database or objects fail.
+        """
         now = self._clock.now()
         if now >= self._next:
             self._settle(now)

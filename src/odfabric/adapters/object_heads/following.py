@@ -59,7 +59,9 @@ class LocalRows:
         self._blocks_max = blocks_max
 
     def follow(self, dataset: DatasetId) -> Head | None:
-        """Bring the rows of a dataset to `refs/head`; the head, None for a dataset that does not exist.
+        """Bring the rows of a dataset to `refs/head`.
+
+        The head, None for a dataset that does not exist.
 
         Where it moves on meanwhile, the head is one that it had since the call: rows that have what was published then are not behind.
         Raises Corrupt if the objects have less than the rows, or a block is missing; Determinate, Indeterminate.
@@ -86,7 +88,10 @@ class LocalRows:
         raise Determinate(f"dataset {dataset} changes all the time")
 
     def write(self, intent: CommitIntent, blocks: Sequence[EncodedBlock]) -> None:
-        """The rows of a commit of this node, which has happened, unless they are there; then the intent goes."""
+        """The rows of a commit of this node, which has happened, unless they are there.
+
+        Then the intent goes.
+        """
         dataset = intent.message.dataset_id
         try:
             self._append(intent, blocks)
@@ -123,7 +128,10 @@ class LocalRows:
     def _check_not_behind(
         self, dataset: DatasetId, local: Head | None, text: str | None, published: Multihash | None
     ) -> None:
-        """A head never goes back, and a removal leaves a text: anything else is the wrong place, or an old copy of it."""
+        """Refuse a head that goes back.
+
+        A removal leaves a text, so anything else is the wrong place, or an old copy of it.
+        """
         older = self._local.row(dataset, published) if published is not None else None
         behind = older is not None and local is not None and older.sequence_number < local.sequence_number
         if behind or (local is not None and text is None):
@@ -133,7 +141,9 @@ class LocalRows:
             )
 
     def _bring_forward(self, dataset: DatasetId, local: Head | None, published: Multihash) -> bool:
-        """One step towards `published`: a commit of this node, or what others committed up to the next one of ours.
+        """One step towards `published`.
+
+        A commit of this node, or what others committed up to the next one of ours.
 
         False for a dataset that does not exist yet, for it has no name.
         """
@@ -164,7 +174,10 @@ class LocalRows:
     def _first_of_ours(
         self, dataset: DatasetId, stretch: Stretch, alias: DatasetAlias | None
     ) -> tuple[int, CommitIntent | None]:
-        """The oldest commit of this node in the stretch and how many blocks end with it, if it begins there; else the blocks before it."""
+        """The commit of this node with which the stretch begins, and its blocks.
+
+        Else None, and the number of blocks before this node's oldest commit.
+        """
         found: list[tuple[int, int, CommitIntent]] = []
         for intent in self._intents.all():
             if intent.closing is not None:

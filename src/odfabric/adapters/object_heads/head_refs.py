@@ -18,7 +18,10 @@ from odfabric.ports.datasets.object_store import ObjectStore
 
 @dataclass(frozen=True, slots=True)
 class PublishedHead:
-    """The text of a register, None if there is none, and the block that it refers to, None if it refers to none."""
+    """The text of a register and the block that it refers to; each may be None.
+
+    None if there is no text, or it refers to no block.
+    """
 
     text: str | None
     hash: Multihash | None

@@ -65,7 +65,9 @@ class SharedNames:
         return (alias, owner) if alias is not None and owner is not None and owner.dataset == dataset else None
 
     def claim(self, entry: CatalogEntry) -> str | None:
-        """Prepare a dataset to be made: returns the text of its `refs/head` that its first head has to replace.
+        """Prepare a new dataset.
+
+        Returns the text of its `refs/head` that its first head has to replace.
 
         Raises AlreadyExists; Determinate if others do the same all the time.
         """
@@ -83,7 +85,10 @@ class SharedNames:
         return before
 
     def claim_again(self, entry: CatalogEntry) -> None:
-        """Say that a dataset which exists has its name, if nobody has said it. Raises AlreadyExists."""
+        """Say that a dataset which exists has its name, if nobody has said it.
+
+        Raises AlreadyExists.
+        """
         with suppress(_Overtaken):
             self._claim_name(entry)
 
@@ -119,7 +124,10 @@ class SharedNames:
         return before
 
     def _take_from(self, other: DatasetId, alias: DatasetAlias) -> None:
-        """Make sure that a name will not be used by `other`. Raises AlreadyExists if it is."""
+        """Make sure that a name will not be used by `other`.
+
+        Raises AlreadyExists if it is.
+        """
         head = self._heads.read(other)
         if head.hash is None:
             self._closed(other, head.text)

@@ -22,7 +22,10 @@ KEPT_BLOCKS_MAX = 1000
 
 
 class BlocksInStore:
-    """Blocks of a dataset by hash; a `BlockSource` that remembers the one that was read last."""
+    """Blocks of a dataset by hash.
+
+    A `BlockSource` that remembers the one that was read last.
+    """
 
     def __init__(self, dataset: DatasetId, objects: ObjectStore, *, block_bytes_max: int) -> None:
         self._dataset = dataset
@@ -53,7 +56,10 @@ class BlocksInStore:
 
 
 class Stretch:
-    """The blocks of `(tail, head]`. Raises as `walk` does when it is made: ChainsDiverged if `tail` is not on the way."""
+    """The blocks of `(tail, head]`.
+
+    Raises as `walk` does when it is made: ChainsDiverged if `tail` is not on the way.
+    """
 
     def __init__(self, blocks: BlocksInStore, head: Multihash, *, tail: Multihash | None, blocks_max: int) -> None:
         self._blocks = blocks

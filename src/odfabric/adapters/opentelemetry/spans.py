@@ -1,4 +1,4 @@
-"""Spans to an OpenTelemetry collector by OTLP over HTTP, in batches, from a thread of the library.
+"""Spans to an OpenTelemetry collector: OTLP over HTTP, batched, in a thread.
 
 A collector that is away costs spans, never a request: the queue is bounded, and what does not fit is dropped.
 """
@@ -19,7 +19,10 @@ _SEND_S = 5.0
 
 
 class OtlpSpans:
-    """Sends spans of one process. `endpoint` is the collector's address with its path, usually `/v1/traces`."""
+    """Sends spans of one process.
+
+    `endpoint` is the collector's address with its path, usually `/v1/traces`.
+    """
 
     def __init__(self, endpoint: str, *, service: str, version: str) -> None:
         self._resource = Resource.create({"service.name": service, "service.version": version})

@@ -15,7 +15,7 @@ from odfabric_persist import errors as persist
 
 @contextmanager
 def translated(name: str) -> Iterator[None]:
-    """Raises Corrupt (of the object `name`), Indeterminate, Determinate for what the library raises.
+    """Raises Corrupt (of `name`), Indeterminate or Determinate for library errors.
 
     UsageError is a bug, unless the columns have changed meanwhile.
     """

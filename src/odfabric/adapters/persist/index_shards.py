@@ -53,7 +53,7 @@ def _codec(index: IndexDefinition, fields: Sequence[pa.Field]) -> RowCodec:
 
 @dataclass(slots=True)
 class IndexShards:
-    """The shards of all indexes of a location, which is opened when it is first needed."""
+    """The shards of all indexes of a location, which is opened on first use."""
 
     open_client: Callable[[], PersistClient]
     _generations: dict[tuple[DatasetId, str], int] = field(default_factory=dict)
@@ -121,7 +121,7 @@ class IndexShards:
         raise Determinate(f"the columns of shard {name} change too fast")
 
     def _evolved(self, name: str, index: IndexDefinition) -> RowCodec | None:
-        """The codec of a shard that is there, after it was given the columns that it lacks.
+        """The codec of an existing shard, after it was given the columns that it lacks.
 
         None if its columns are of other types. Raises Determinate if it has columns of which the definition knows nothing: that one is old.
         """
@@ -149,7 +149,10 @@ class IndexShards:
         return (name for name in listed if name.startswith(_prefix(dataset)))
 
     def _close(self, name: str) -> bool:
-        """Whether it was open. One that cannot be read is left: the generation after it counts."""
+        """Whether it was open.
+
+        One that cannot be read is left: the generation after it counts.
+        """
         machine = self._machine_of(name)
         if machine is None or machine.newest().tombstone:
             return False
@@ -174,7 +177,10 @@ class IndexShards:
 
 
 def _closed(state: State, now_ms: int) -> State:
-    """Nothing can be read or written any more; the last batch says so to those who follow it."""
+    """Nothing can be read or written any more.
+
+    The last batch says so to those who follow it.
+    """
     if transitions.is_closed(state):
         return state
     batches = state.batches

@@ -1,4 +1,4 @@
-"""Which batches of an index are made one: sizes grow by a factor from the newest to the oldest.
+"""Which batches of an index are merged: sizes grow by a factor with age.
 
 Owns the choice, as a pure function. Not here: doing it, and which batches may not be touched (`state_index`).
 """
@@ -20,7 +20,9 @@ that the index grows fourfold.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexLimits:
-    """References are turned into parts of the index beyond `tail_slices_max` of them, or `tail_share_max` of its rows.
+    """Limits beyond which references become parts of the index.
+
+    More than `tail_slices_max` of them, or `tail_share_max` of its rows.
 
     A state of more than `rows_at_once_max` rows is read and compacted in pieces, sorted runs lying in files meanwhile. After `rollup_versions` versions of a shard a rollup is made and what nobody can read any more is removed.
     """
@@ -46,7 +48,10 @@ def chosen(batches: Sequence[Batch], limits: IndexLimits) -> Sequence[Batch]:
 
 
 def refers(part: Part) -> bool:
-    """Whether a part stands for rows of a slice. One without rows is a mark: it only tells how far the index is."""
+    """Whether a part stands for rows of a slice.
+
+    One without rows is a mark: it only tells how far the index is.
+    """
     return part.external is not None and part.rows > 0
 
 

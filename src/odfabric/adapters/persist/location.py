@@ -1,4 +1,6 @@
-"""Where the shards of a node lie: versions in SQLite or PostgreSQL, blobs in a folder or a bucket.
+"""Where the shards of a node are kept.
+
+Versions in SQLite or PostgreSQL, blobs in a folder or a bucket.
 
 Owns opening them, when they are first asked for: most commands never look at a shard. Invariant: all processes of a node come to the
 same place, from the same settings.
@@ -30,7 +32,10 @@ def blobs_in_folder(folder: Path) -> OpenBlob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketPlace:
-    """A part of a bucket. `prefix` ends with a slash, or is empty; without keys the usual ways to credentials apply."""
+    """A part of a bucket.
+
+    `prefix` ends with a slash, or is empty; without keys the usual ways to credentials apply.
+    """
 
     bucket: str
     prefix: str

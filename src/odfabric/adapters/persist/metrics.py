@@ -1,4 +1,4 @@
-"""What the stores of shards are asked for, as metrics: calls, bytes, and what the calls cost on an object store.
+"""Metrics of the stores of shards: calls, bytes, and costs of an object store.
 
 Owns names and help of the metrics. Counting itself is the library's (`location.metered`), this only shows it when somebody looks.
 """

@@ -61,7 +61,10 @@ class ShardOperations:
                 yield _leak(entry)
 
     def verify(self, shard: str) -> dict[str, object]:
-        """What was looked at and what is wrong. Raises NotFound, Determinate, Indeterminate."""
+        """What was looked at and what is wrong.
+
+        Raises NotFound, Determinate, Indeterminate.
+        """
         with translated(shard):
             try:
                 found = verify(self._machine(shard))

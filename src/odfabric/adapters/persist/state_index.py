@@ -60,7 +60,9 @@ KEY_BYTES_MAX = 100
 
 @dataclass(slots=True)
 class PersistStateIndex:
-    """Implements `ports.datasets.state_index.StateIndex`. `scratch` gives a private folder for slices that are being read.
+    """Implements `ports.datasets.state_index.StateIndex`.
+
+    `scratch` gives a private folder for slices that are being read.
 
     `open_client` is asked again and again; it opens a location the first time.
     """
@@ -273,7 +275,10 @@ def _check_continued(next_offset: int, slices: Sequence[IndexedSlice]) -> None:
 
 
 def _batches_until(state: State, sequence_number: int) -> Sequence[Batch]:
-    """Batches that say what is there after a block. Raises NotFound if the state of that time cannot be told."""
+    """Batches that say what is there after a block.
+
+    Raises NotFound if the state of that time cannot be told.
+    """
     frontier = _frontier(state)
     if state.tombstone or not frontier.since <= sequence_number < frontier.upper:
         raise _no_state(sequence_number)
@@ -281,7 +286,10 @@ def _batches_until(state: State, sequence_number: int) -> Sequence[Batch]:
 
 
 def _net_rows(index: IndexDefinition, shard: Shard, sequence_number: int) -> pa.Table:
-    """What is there after a block, of the newest version. What was merged and collected while it was read is read again."""
+    """What is there after a block, of the newest version.
+
+    What was merged and collected while it was read is read again.
+    """
     for _ in range(READ_ATTEMPTS_MAX):
         batches = _batches_until(shard.newest(), sequence_number)
         try:
@@ -354,7 +362,7 @@ def _mark(batches: Sequence[Batch]) -> Part:
 
 
 def _reference(one: IndexedSlice, violated_key: str | None) -> str:
-    """A slice as the shard refers to it: slice, block, its number as time, and the record after its last."""
+    """A slice as a shard refers to it: slice, block, its number as time, next offset."""
     document: dict[str, object] = {
         "s": str(one.physical_hash),
         "b": str(one.block_hash),

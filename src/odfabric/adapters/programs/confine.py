@@ -1,4 +1,6 @@
-"""`python -I confine.py PLAN COMMAND...`: shuts itself in and becomes a command. Runs alone, with the standard library only.
+"""`python -I confine.py PLAN COMMAND...`: shuts itself in and becomes a command.
+
+Runs alone, with the standard library only.
 
 Owns the walls: new namespaces of users, network, IPC and processes; Landlock, by which only system folders and the program itself can be
 read and nothing be written; limits of memory, processor time and output; no environment, no privileges. Invariant: a wall that is missing
@@ -40,7 +42,10 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def main(plan: dict[str, Any], command: list[str]) -> NoReturn:
-    """Becomes the process that waits for the command; ends with its exit code, or 128 and the signal that ended it."""
+    """Becomes the process that waits for the command.
+
+    Ends with its exit code, or 128 and the signal that ended it.
+    """
     _LIBC.prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
     alone = _enter_namespaces()
     spoken = max(0, int(_LIBC.syscall(ctypes.c_long(_CREATE), None, ctypes.c_size_t(0), ctypes.c_uint(1))))
@@ -136,7 +141,10 @@ def _checked(number: int, *arguments: object) -> int:
 
 
 def _ending(child: int) -> int:
-    """The exit code of a child; the process that waits reaps what was left to it meanwhile."""
+    """The exit code of a child.
+
+    The process that waits reaps what was left to it meanwhile.
+    """
     while True:
         ended, status = os.wait()
         if ended == child:

@@ -1,4 +1,4 @@
-"""Runs programs of the operator behind walls, with bounds on time, memory and output.
+"""Runs the operator's programs in a sandbox: bounded time, memory and output.
 
 Owns which programs there are, and what their endings mean. Invariants: no shell; the program is one of those that the operator has named
 by its absolute path, its arguments are the source's; after the call no process of it lives. Not here: the walls (`confine`).
@@ -29,7 +29,10 @@ _PIECE_BYTES = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramLimits:
-    """Seconds by the clock and of a processor, bytes of memory and of output. `unconfined` runs them where walls are missing, too."""
+    """Seconds by the clock and of a processor, bytes of memory and of output.
+
+    `unconfined` runs them where walls are missing, too.
+    """
 
     total_s_max: float = 600.0
     memory_bytes_max: int = 2 * 1024**3
@@ -38,7 +41,9 @@ class ProgramLimits:
 
 
 def program_names(paths: Sequence[str]) -> dict[str, str]:
-    """Names that a step may use, and the paths behind them: the path itself, and its last part unless two share it.
+    """Names that a step may use, with their paths.
+
+    A name is the path itself, and its last part unless two share it.
 
     Raises InvalidRequest for a path that is not absolute.
     """
@@ -128,7 +133,10 @@ class ConfinedPrograms:
 
 
 def _ended(process: subprocess.Popen[bytes], seconds_max: float) -> tuple[int | None, str]:
-    """Exit code, None if it was killed for its time; the beginning of what it said. Nothing of its group lives afterwards."""
+    """Exit code, None if it was killed for its time; the beginning of what it said.
+
+    Nothing of its group lives afterwards.
+    """
     assert process.stderr is not None
     said = bytearray()
     reader = threading.Thread(target=_gather, args=(process.stderr, said), daemon=True)

@@ -1,1 +1,1 @@
-"""Redis, or a server that speaks as Redis does: it wakes and counts, and nothing is lost with it."""
+"""Redis, or a compatible server: it wakes and counts, and nothing is lost with it."""

@@ -32,7 +32,10 @@ class RedisRateLimits:
     """A RateLimits. Safe for use by many threads; `close` closes connections."""
 
     def __init__(self, url: str, *, name: str, secret: bytes, local: RateLimits, wait_s_max: float = 0.5) -> None:
-        """`name` tells nodes that share a server apart, `secret` is the same in all processes of one; `local` counts meanwhile."""
+        """`name` tells nodes that share a server apart.
+
+        `secret` is the same in all processes of one; `local` counts meanwhile.
+        """
         self._pool = redis.ConnectionPool.from_url(
             url, socket_timeout=wait_s_max, socket_connect_timeout=wait_s_max, retry=Retry(NoBackoff(), 1)
         )

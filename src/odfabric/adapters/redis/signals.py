@@ -24,7 +24,10 @@ _LISTEN_S = 0.2
 
 
 class RedisSignals:
-    """A Signals, which are handed on within the process by `local`. `close` ends the listener."""
+    """A Signals, which are handed on within the process by `local`.
+
+    `close` ends the listener.
+    """
 
     def __init__(self, url: str, *, local: Signals, name: str, wait_s_max: float = 2.0) -> None:
         """`name` tells nodes that share a server apart."""

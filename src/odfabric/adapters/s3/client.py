@@ -45,7 +45,9 @@ _HINTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3Access:
-    """How to reach the server. Without keys the usual chain of the SDK is asked: environment, profile, role of the machine.
+    """How to reach the server.
+
+    Without keys the usual chain of the SDK is asked: environment, profile, role of the machine.
 
     `connect_s_max` and `read_s_max` are the longest waits for a connection and for the next bytes. Without `signs` requests are a stranger's.
     `connections` makes those to a server that a user has named.
@@ -113,7 +115,10 @@ def is_taken(error: ClientError) -> bool:
 
 @contextmanager
 def failing(key: str, *, changes: bool) -> Iterator[None]:
-    """The SDK's failures as ours. `changes`: what was sent may have happened although no answer came."""
+    """The SDK's failures as ours.
+
+    `changes`: what was sent may have happened although no answer came.
+    """
     try:
         yield
     except ClientError as error:

@@ -16,7 +16,10 @@ Page = tuple[list[str], dict[str, str]]
 
 
 def keys_in_order(prefix: str, pages: Callable[[str], Iterator[list[str]]]) -> Iterator[str]:
-    """All keys that begin with `prefix`; `pages(prefix)` gives what lies directly below, page by page."""
+    """All keys that begin with `prefix`.
+
+    `pages(prefix)` gives what lies directly below, page by page.
+    """
     # A folder that has become empty may still be listed, in itself.
     below = (text for page in pages(prefix) for text in sorted(page) if text != prefix or not text.endswith("/"))
     for text in in_order_of_texts(below):
@@ -27,7 +30,10 @@ def keys_in_order(prefix: str, pages: Callable[[str], Iterator[list[str]]]) -> I
 
 
 def in_order_of_texts(texts: Iterable[str]) -> Iterator[str]:
-    """The texts in order, if they came in order of themselves or of their names without the slash, sorted page by page or not."""
+    """The texts in order, sorted page by page or not.
+
+    They came in order of themselves or of their names without the slash.
+    """
     waiting: list[str] = []
     reached = ""
     for text in texts:

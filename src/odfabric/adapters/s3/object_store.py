@@ -68,7 +68,9 @@ class S3ObjectStore:
         part_sizes: PartSizes | None = None,
         public: S3Access | None = None,
     ) -> None:
-        """`exclusive` holds locks by name for all who use this bucket; `public` is how others reach it, for links.
+        """`exclusive` holds locks by name for all who use this bucket.
+
+        `public` is how others reach it, for links.
 
         A server of one's own may be out of their reach, so without `public` there are links to that of AWS only.
         """
@@ -81,7 +83,9 @@ class S3ObjectStore:
         self._tags = Remembered[str, tuple[str, str]](TAGS_KNOWN_MAX)
 
     def check(self, *, create: bool = False) -> None:
-        """Raises Determinate, saying what to do, if the bucket cannot be used; `create` makes one that is missing.
+        """Raises Determinate, saying what to do, if the bucket cannot be used.
+
+        `create` makes one that is missing.
 
         Raises InvalidRequest for a store that ignores the conditions of writes: two writers could win there.
         """
@@ -148,7 +152,10 @@ class S3ObjectStore:
             return stream.readall()
 
     def open(self, key: str) -> BinaryIO:
-        """See the port. The stream is of one version of the object, can be sought, and goes on after a broken connection."""
+        """See the port.
+
+        The stream is of one version of the object, can be sought, and goes on after a broken connection.
+        """
         return io.BufferedReader(ObjectStream(key, self._read_from(key)), _COPY_BYTES)
 
     def stat(self, key: str) -> ObjectStat | None:
@@ -205,7 +212,10 @@ class S3ObjectStore:
         self._write_ref(key, text)
 
     def replace_ref(self, key: str, text: str, *, expected: str | None) -> bool:
-        """See the port: by entity tag, which is known without asking if this process has written the text that is expected."""
+        """See the port: by entity tag, known without a request for own writes.
+
+        If this process has written the expected text, it knows the tag.
+        """
         known = self._tags.pop(key)
         if known is not None and known[0] == expected and self._replaced(key, text, known[1]):
             return True
@@ -214,7 +224,7 @@ class S3ObjectStore:
         return found == text or (found == expected and self._replaced(key, text, tag))
 
     def _replaced(self, key: str, text: str, tag: str | None) -> bool:
-        """Write on the condition that the object has this tag (None: that there is none); whether it held."""
+        """Write if the object has this tag (None: there is none); whether it had."""
         try:
             written = self._write_ref(key, text, **({"IfNoneMatch": "*"} if tag is None else {"IfMatch": tag}))
         except ClientError as error:
@@ -321,7 +331,7 @@ class S3ObjectStore:
         check_key(key)
 
         def read_from(position: int, version: str | None) -> Any:
-            """The answer from `position` on, of the version with that entity tag if one is given."""
+            """The answer from `position` on, of the version with that entity tag if given."""
             options = {"Range": f"bytes={position}-"} if position else {}
             if version is not None:
                 options["IfMatch"] = version

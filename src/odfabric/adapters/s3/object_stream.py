@@ -21,7 +21,10 @@ ReadFrom = Callable[[int, str | None], Any]
 
 
 class ObjectStream(io.RawIOBase):
-    """Opened when made: raises what `read_from` raises. Reading raises Determinate. `size` is that of the object in bytes, `version` its entity tag."""
+    """Opened when made: raises what `read_from` raises.
+
+    Reading raises Determinate. `size` is that of the object in bytes, `version` its entity tag.
+    """
 
     _body: Any = None
 

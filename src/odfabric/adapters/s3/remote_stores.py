@@ -68,7 +68,10 @@ class S3RemoteStores:
         read_s_max: float = 60.0,
         attempts_max: int = 4,
     ) -> None:
-        """`keys` by `s3://bucket` or `s3+http(s)://host/bucket`. `own_keys`: those that the SDK finds go to buckets of AWS without others."""
+        """`keys` by `s3://bucket` or `s3+http(s)://host/bucket`.
+
+        `own_keys`: those that the SDK finds go to buckets of AWS without others.
+        """
         self._connections = connections
         self._keys = {origin.rstrip("/").lower(): found for origin, found in keys.items()}
         self._own_keys = own_keys

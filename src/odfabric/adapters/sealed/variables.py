@@ -1,4 +1,7 @@
-"""Variables of datasets whose secrets are stored sealed; what is no secret is stored as it is. Source: ADR 0048."""
+"""Variables of datasets whose secrets are stored sealed.
+
+What is no secret is stored as it is. Source: ADR 0048.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,4 @@
-"""Heads, catalog, outbox, subscriptions and jobs in a SQL database: SQLite embedded, PostgreSQL in production."""
+"""Heads, catalog, outbox, subscriptions and jobs in a SQL database.
+
+SQLite embedded, PostgreSQL in production.
+"""

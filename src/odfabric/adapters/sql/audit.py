@@ -122,7 +122,7 @@ class SqlAuditLog:
 
 
 def insert_audit(connection: Connection, entries: Iterable[AuditEntry]) -> None:
-    """Append entries in the transaction of what they tell of, and the events that they are to the outbox.
+    """Append audit entries in the transaction of the change, events to the outbox.
 
     The last thing that it does: readers of the log wait for it.
     """

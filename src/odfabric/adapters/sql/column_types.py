@@ -95,7 +95,10 @@ class ScopesText(TypeDecorator[frozenset[Scope]]):
 
 
 class EventTypesText(TypeDecorator[frozenset[EventType]]):
-    """Types of events, sorted, a space before and behind each: a database finds one by ` type ` in the text."""
+    """Types of events as a sorted text, a space before and behind each.
+
+    A database finds one by ` type ` in the text.
+    """
 
     impl = Text
     cache_ok = True
@@ -110,7 +113,10 @@ class EventTypesText(TypeDecorator[frozenset[EventType]]):
 
 
 class DatasetIdsText(TypeDecorator[frozenset[DatasetId]]):
-    """Identities of datasets, sorted, a space between two. None of them is an empty text."""
+    """Identities of datasets, sorted, a space between two.
+
+    None of them is an empty text.
+    """
 
     impl = Text
     cache_ok = True
@@ -125,7 +131,10 @@ class DatasetIdsText(TypeDecorator[frozenset[DatasetId]]):
 
 
 class WordsText(TypeDecorator[frozenset[str]]):
-    """Words of `domain.people.dataset_search`, which no database takes apart again: separated by spaces, on PostgreSQL a text search vector."""
+    """Words of `domain.people.dataset_search`, which no database parses again.
+
+    Separated by spaces, on PostgreSQL a text search vector.
+    """
 
     impl = Text
     cache_ok = True
@@ -142,7 +151,10 @@ class WordsText(TypeDecorator[frozenset[str]]):
 
 
 class InstantText(TypeDecorator[Instant]):
-    """Any instant, exactly, as RFC 3339; without its last character, Z, texts go in the order of time."""
+    """Any instant, exactly, as RFC 3339.
+
+    Without its last character, Z, texts go in the order of time.
+    """
 
     impl = String(INSTANT_CHARACTERS_MAX)
     cache_ok = True
@@ -157,7 +169,7 @@ class InstantText(TypeDecorator[Instant]):
 
 
 class InstantNanos(TypeDecorator[Instant]):
-    """An instant of our own clocks, comparable: nanoseconds since the epoch, until the year 2262."""
+    """A comparable instant of our own clocks: nanoseconds since the epoch, until 2262."""
 
     impl = BigInteger
     cache_ok = True

@@ -111,7 +111,10 @@ class SqlSnapshot:
 
 
 def _reflected(connection: Connection) -> list[Table]:
-    """Tables of ours that are in the database, referred ones first; our names, since others may keep tables beside them."""
+    """Tables of ours that are in the database, referred ones first.
+
+    Our names, since others may keep tables beside them.
+    """
     there = set(inspect(connection).get_table_names())
     wanted = [name for name in metadata.tables if name in there and name not in DERIVED]
     found = MetaData()

@@ -38,7 +38,9 @@ _CONNECT_S_MIN = 2  # the driver knows no shorter one
 
 
 class Database:
-    """A database by its URL (`sqlite:///file` or `postgresql://user:password@host/name`), or the file of an SQLite database.
+    """A database by its URL, or the file of an SQLite database.
+
+    URLs: `sqlite:///file` or `postgresql://user:password@host/name`.
 
     `busy_s_max` bounds waits for locks, `connections_max` the connections of this process. Made once per process.
     """
@@ -84,7 +86,10 @@ class Database:
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """A transaction, committed if the context ends well. Raises Determinate, Indeterminate, Corrupt."""
+        """A transaction, committed if the context ends well.
+
+        Raises Determinate, Indeterminate, Corrupt.
+        """
         with self._taking_turns(), self._connected() as connection:
             connection.execution_options(**{_BEGIN: "BEGIN IMMEDIATE"})
             with _before_commit():
@@ -102,7 +107,10 @@ class Database:
                 raise Indeterminate("the database did not confirm the commit") from error
 
     def raw(self) -> Any:
-        """A connection of the driver, outside transactions, for settings of the file. The caller closes it."""
+        """A connection of the driver, outside transactions, for settings of the file.
+
+        The caller closes it.
+        """
         return self._pool.raw_connection()
 
     def _connect_args(self) -> dict[str, object]:
@@ -141,12 +149,18 @@ class Database:
 
 
 def _in_file(path: Path) -> URL:
-    """Not by way of text: in a URL `?` and `%` mean something, in a path they are characters of a name."""
+    """The URL of a database file, not made from text.
+
+    In a URL `?` and `%` mean something, in a path they are characters of a name.
+    """
     return URL.create("sqlite", database=str(path.absolute()))
 
 
 def _parsed(text: str) -> URL:
-    """`postgresql://` as everybody writes it means the driver that we have. Raises InvalidRequest, which does not repeat the URL."""
+    """`postgresql://` as everybody writes it means the driver that we have.
+
+    Raises InvalidRequest, which does not repeat the URL.
+    """
     try:
         url = make_url(text)
     except (ArgumentError, ValueError):
@@ -160,12 +174,18 @@ def _parsed(text: str) -> URL:
 
 
 def insert_new(connection: Connection, table: Table, values: Mapping[str, object]) -> bool:
-    """Insert a row unless one of its unique values is taken; waits for whoever is taking it. Whether it was inserted."""
+    """Insert a row unless one of its unique values is taken.
+
+    Waits for whoever is taking it. Whether it was inserted.
+    """
     return insert_all_new(connection, table, [values])
 
 
 def insert_all_new(connection: Connection, table: Table, rows: Sequence[Mapping[str, object]]) -> bool:
-    """The same for many; those that are new are inserted even if others are not. Whether all were."""
+    """The same for many; those that are new are inserted even if others are not.
+
+    Whether all were.
+    """
     dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
     insertion = dialect.insert(table).on_conflict_do_nothing().returning(literal(1))
     # Row counts of an INSERT are not reported by every driver; rows that it returns are.

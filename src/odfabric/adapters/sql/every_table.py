@@ -1,4 +1,7 @@
-"""The metadata of all tables; whoever looks at the whole database takes it from here, as `tables` alone has not all of them."""
+"""The metadata of all tables.
+
+Whoever looks at the whole database takes it from here, as `tables` alone has not all of them.
+"""
 
 from __future__ import annotations
 

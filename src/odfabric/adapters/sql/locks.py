@@ -24,14 +24,19 @@ _NUMBER_BYTES = 8
 
 
 class SqlLocks:
-    """Locks in a database of their own handle: whoever holds one needs other connections for what it guards."""
+    """Locks in a database of their own handle.
+
+    A holder needs other connections for what it guards.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     @contextmanager
     def exclusive(self, name: str) -> Iterator[None]:
-        """Hold the lock of `name` while the context is open. Raises Determinate if it is not had in time.
+        """Hold the lock of `name` while the context is open.
+
+        Raises Determinate if it is not had in time.
 
         Whether it was lost meanwhile, with its connection, is not told: what was done under it was done, and must be right by
         its own conditions.

@@ -94,14 +94,20 @@ def _message(row: Row[tuple[object, ...]]) -> OutboxMessage:
 
 
 def _events(message: OutboxMessage, derived: Sequence[Event]) -> Sequence[Event | None]:
-    """What the message reports, None for the head move itself; nothing for a removal, which has an event of its own."""
+    """What the message reports, None for the head move itself.
+
+    Nothing for a removal, which has an event of its own.
+    """
     if message.event is not None:
         return [message.event]
     return [] if message.new_head is None else [None, *derived]
 
 
 def _follows(message_id: int, message: OutboxMessage) -> ColumnElement[bool]:
-    """Subscriptions that are older than the message and whose scope has its dataset. A head move names no account: the dataset does."""
+    """Subscriptions that are older than the message and whose scope has its dataset.
+
+    A head move names no account: the dataset does.
+    """
     known = subscriptions.c
     owner = select(accounts.c.id)
     if message.event is None:
@@ -116,7 +122,10 @@ def _follows(message_id: int, message: OutboxMessage) -> ColumnElement[bool]:
 
 
 def _hold(connection: Connection, pending: PendingMessage) -> None:
-    """Lock the subscriptions in one order: messages of two datasets may be fanned out at once to the same ones. SQLite has one writer."""
+    """Lock the subscriptions in one order; SQLite has one writer.
+
+    Messages of two datasets may be fanned out at once to the same ones.
+    """
     if connection.dialect.name != "sqlite":
         held = select(subscriptions.c.id).where(_follows(pending.id, pending.message))
         connection.execute(held.order_by(subscriptions.c.position).with_for_update()).all()
@@ -125,7 +134,7 @@ def _hold(connection: Connection, pending: PendingMessage) -> None:
 def _deliver(
     connection: Connection, pending: PendingMessage, event: Event | None, now: Instant, skipped: Collection[str]
 ) -> int:
-    """One delivery of an event, or of the head move, for each subscription that receives its type; returns how many."""
+    """One delivery of an event or head move per subscription of its type; how many."""
     message = pending.message
     type = event.type if event else EventType.HEAD_MOVED
     types = type_coerce(subscriptions.c.events, Text)
@@ -164,7 +173,10 @@ def _deliver(
 
 
 def _last_head(connection: Connection, row: Row[tuple[object, ...]]) -> Multihash:
-    """The head of the last move that a subscription received that skips some, or that from which it began."""
+    """The new head of the subscription's last move, or the one it was created at.
+
+    For a subscription that skips some moves.
+    """
     wanted = select(deliveries.c.new_head).where(deliveries.c.subscription_id == row.id, deliveries.c.event.is_(None))
     found = connection.execute(wanted.order_by(deliveries.c.sequence.desc()).limit(1)).scalar_one_or_none()
     head: Multihash = found or row.created_at_head

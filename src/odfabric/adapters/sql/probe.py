@@ -51,7 +51,10 @@ class SqlProbe:
         )
 
     def tables(self) -> Mapping[str, TableSize]:
-        """Size of each table that is there; rows are None of one that could not be counted in time."""
+        """Size of each table that is there.
+
+        Rows are None of one that could not be counted in time.
+        """
         self._demand_file()
         with self._database.read() as connection:
             known = set(inspect(connection).get_table_names())

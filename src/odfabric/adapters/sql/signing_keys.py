@@ -1,4 +1,7 @@
-"""Signing keys in SQL. Invariant: a row has a private half exactly as long as it is not retired."""
+"""Signing keys in SQL.
+
+Invariant: a row has a private half exactly as long as it is not retired.
+"""
 
 from __future__ import annotations
 

@@ -506,7 +506,7 @@ Index(
 
 
 def is_unfinished(status: ColumnElement[str]) -> ColumnElement[bool]:
-    """The condition of the partial indexes; literal, because a database cannot match a parameter with an index's condition."""
+    """The literal condition of the partial indexes: parameters would not match it."""
     return status.in_([literal_column("'queued'"), literal_column("'running'")])
 
 

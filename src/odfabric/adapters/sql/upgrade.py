@@ -30,7 +30,9 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 def upgrade(place: str | Path, *, busy_s_max: float = 30.0, to: str | None = None) -> None:
-    """Make or migrate the database, named as in `Database`; nothing happens if it is up to date.
+    """Make or migrate the database, named as in `Database`.
+
+    Nothing happens if it is up to date.
 
     `to` is a revision to stop at, for the rows of an older release. Raises Determinate, Indeterminate, Corrupt.
     """
@@ -48,7 +50,7 @@ def upgrade(place: str | Path, *, busy_s_max: float = 30.0, to: str | None = Non
 
 
 def check_upgraded(database: Database) -> None:
-    """Raises InvalidRequest for a database that does not have the tables which this code needs, Determinate."""
+    """Raises InvalidRequest for a database without the needed tables, Determinate."""
     if current_revision(database) < SCHEMA_REVISION:
         raise InvalidRequest(
             "the database is not prepared for this release", hint="`odf init` does that, also for services"
@@ -65,7 +67,10 @@ def downgrade(place: str | Path, *, to: str, busy_s_max: float = 30.0) -> None:
 
 
 def _prepare_file(path: Path) -> None:
-    """An empty database file that only its owner may read: it holds secrets of subscriptions."""
+    """An empty database file that only its owner may read.
+
+    It holds secrets of subscriptions.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
@@ -86,13 +91,19 @@ def revision_of(connection: Connection) -> str:
 
 
 def current_revision(database: Database) -> str:
-    """The newest migration that the database has, empty without our tables. Raises Determinate, Corrupt."""
+    """The newest migration that the database has, empty without our tables.
+
+    Raises Determinate, Corrupt.
+    """
     with database.read() as connection:
         return revision_of(connection)
 
 
 def _use_write_ahead_log(database: Database, *, busy_s_max: float) -> None:
-    """The mode is kept in the file. Changing it needs the file alone, and SQLite does not wait for that by itself."""
+    """The mode is kept in the file.
+
+    Changing it needs the file alone, and SQLite does not wait for that by itself.
+    """
     deadline = time.monotonic() + busy_s_max
     while True:
         connection = database.raw()

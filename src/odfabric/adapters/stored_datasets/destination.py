@@ -28,7 +28,10 @@ LOOKED_UP_MAX = 20
 
 
 class StoredDestinations:
-    """`ports.transfer.destinations.Destinations` over stores by scheme. Blocks are at most `block_bytes_max`, `at_once` are written at a time."""
+    """`ports.transfer.destinations.Destinations` over stores by scheme.
+
+    Blocks are at most `block_bytes_max`, `at_once` are written at a time.
+    """
 
     def __init__(self, by_scheme: Mapping[str, RemoteStores], *, block_bytes_max: int, at_once: int) -> None:
         self._by_scheme = by_scheme

@@ -11,7 +11,10 @@ T = TypeVar("T")
 
 
 class ThreadBounded:
-    """A Bounded. A work that hangs keeps its thread, which does not keep the process from ending."""
+    """A Bounded.
+
+    A work that hangs keeps its thread, which does not keep the process from ending.
+    """
 
     def results(self, works: Sequence[Callable[[], T]], *, within_s: float) -> Sequence[T | Exception]:
         """See the port."""

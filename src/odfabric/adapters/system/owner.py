@@ -1,4 +1,4 @@
-"""Ending with the process that started us, even if it was killed and could tell nobody."""
+"""Ends with the process that started us, even if that one was killed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from collections.abc import Callable
 
 
 def end_with_owner(owner_pid: int, on_gone: Callable[[], None]) -> None:
-    """Call `on_gone` from a thread of its own once the process has ended; at once if it is not there now."""
+    """Call `on_gone` from a thread of its own once the process has ended.
+
+    At once if it is not there now.
+    """
     try:
         owner = os.pidfd_open(owner_pid)
     except ProcessLookupError:

@@ -1,1 +1,1 @@
-"""Ports that fail on purpose: seeded faults for tests, named crash points for drills."""
+"""Ports that fail on purpose: seeded faults for tests, crash points for drills."""

@@ -132,7 +132,10 @@ class CrashPoints(Interceptor):
     """The points of this process, of which at most one is armed."""
 
     def __init__(self, armed: str | None, *, hit: int = 1) -> None:
-        """`armed` is what `ODF_CRASH_AT` says; a number in it wins over `hit`. Raises InvalidRequest for an unknown point."""
+        """`armed` is what `ODF_CRASH_AT` says; a number in it wins over `hit`.
+
+        Raises InvalidRequest for an unknown point.
+        """
         self._lock = threading.Lock()
         self._name: str | None = None
         self._left = hit

@@ -1,4 +1,4 @@
-"""Faults on purpose: a call that surely did not happen, or one that did while its caller is told nothing.
+"""Faults on purpose: a call that did not happen, or one that did unreported.
 
 Owns when a fault strikes. Invariant: Determinate is raised without the call, Indeterminate only after a call with an effect has
 succeeded, so both tell the truth; where the port says that a call may simply be repeated, a lost answer is Determinate too.
@@ -44,7 +44,9 @@ class SeenCall:
 
 
 class FaultPlan(Interceptor):
-    """Decides for each call whether it fails, and remembers all calls. A plan without rules only watches.
+    """Decides for each call whether it fails, and remembers all calls.
+
+    A plan without rules only watches.
 
     A drill runs its scenario once under a plan that watches, then once for every call and each of its faults.
     """

@@ -64,7 +64,10 @@ _AREAS = {"staging": "staging", "names": "name"}
 
 
 def object_kind(key: str) -> str:
-    """What an object is by its key: block, data, checkpoint, ref, info, name, staging or other."""
+    """Kind of an object by its key.
+
+    Block, data, checkpoint, ref, info, name, staging or other.
+    """
     parts = key.split("/")
     if parts[0] in _AREAS:
         return _AREAS[parts[0]]
@@ -75,7 +78,10 @@ def object_kind(key: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PortCalls:
-    """Names of calls by method: those with an effect, and those that only read. `of_objects` names them by the kind of key."""
+    """Names of calls by method: those with an effect, and those that only read.
+
+    `of_objects` names them by the kind of key.
+    """
 
     effects: Mapping[str, str] = field(default_factory=dict)
     reads: Mapping[str, str] = field(default_factory=dict)

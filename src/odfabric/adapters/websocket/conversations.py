@@ -52,7 +52,10 @@ class WebSocketConversations:
         message_bytes_max: int,
         connect_s_max: float,
     ) -> None:
-        """`token_of` gives the token for the origin of a URL. `connect_s_max` is for connecting and for the upgrade, each."""
+        """`token_of` gives the token for the origin of a URL.
+
+        `connect_s_max` is for connecting and for the upgrade, each.
+        """
         self._connections = connections
         self._token_of = token_of
         self._ssl_context = ssl_context

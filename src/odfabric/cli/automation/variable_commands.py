@@ -47,7 +47,10 @@ def set_variable(
         False, "--secret", help="Seal the value, never show it; asked for, or one line of standard input"
     ),
 ) -> None:
-    """Set a variable. The value of a secret is asked for, or is one line of standard input; it is never an argument."""
+    """Set a variable.
+
+    The value of a secret is asked for, or is one line of standard input; it is never an argument.
+    """
     from odfabric.cli.people.secret_input import asked_secret
     from odfabric.errors import InvalidRequest, Place
 

@@ -1,4 +1,4 @@
-"""Verbs below `odf webhook`: receivers of changes, the state of their deliveries, and repairs."""
+"""Verbs below `odf webhook`: receivers, the state of deliveries, and repairs."""
 
 from __future__ import annotations
 
@@ -91,7 +91,10 @@ def resume(context: typer.Context, ref: str = REF, subscription: str = SUBSCRIPT
 
 @app.command("test")
 def send_test_event(context: typer.Context, ref: str = REF, subscription: str = SUBSCRIPTION) -> None:
-    """Send a test event once, and show what the receiver answered. Exit code 1 if that was a failure."""
+    """Send a test event once, and show what the receiver answered.
+
+    Exit code 1 if that was a failure.
+    """
     output = context_of(context).output
     with backend_of(context_of(context), output) as backend:
         tried = backend.webhooks.test(ref, subscription)
@@ -143,7 +146,10 @@ def remove(context: typer.Context, ref: str = REF, subscription: str = SUBSCRIPT
 
 
 def _scope(places: Sequence[str], account: str, *, node: bool) -> tuple[str, str]:
-    """What is followed, as a reference, and the URL. Raises BadParameter unless exactly one thing is given."""
+    """What is followed, as a reference, and the URL.
+
+    Raises BadParameter unless exactly one thing is given.
+    """
     given = [*([f"@{account}"] if account else []), *(["@"] if node else []), *places[:-1]]
     if len(given) != 1:
         raise typer.BadParameter("give a dataset and a URL, or a URL and one of --account and --whole-node")

@@ -82,7 +82,7 @@ class FlowBackend(Protocol):
     """Verbs of flows; `kind` is poll, transform, mirror or verify."""
 
     def listed(self, ref: str | None) -> list[dict[str, Any]]:
-        """The flows of a dataset with its last runs, or of all datasets that one may change."""
+        """The flows of a dataset with its last runs, or of all that one may change."""
 
     def set(self, ref: str, kind: str, rule: Mapping[str, object]) -> dict[str, Any]:
         """The flow, made or under another rule."""
@@ -120,7 +120,10 @@ class VariableBackend(Protocol):
 
 
 class WebhookBackend(Protocol):
-    """Verbs of webhooks. `ref` is a dataset, `@account` for a whole account or `@` for the node."""
+    """Verbs of webhooks.
+
+    `ref` is a dataset, `@account` for a whole account or `@` for the node.
+    """
 
     def listed(self, ref: str) -> list[dict[str, Any]]:
         """The subscriptions of a dataset that one may see."""
@@ -135,7 +138,10 @@ class WebhookBackend(Protocol):
         events: Sequence[str] | None = None,
         moves: Mapping[str, object],
     ) -> dict[str, Any]:
-        """The subscription with its secret; without `events` it receives the default types. `moves` has members of the body, as `rows`."""
+        """The subscription with its secret.
+
+        Without `events` it receives the default types. `moves` has members of the body, as `rows`.
+        """
 
     def deliveries(self, ref: str, subscription: str) -> list[dict[str, Any]]:
         """The delivery log, newest first."""
@@ -184,16 +190,28 @@ class Backend(Protocol):
         """Verbs of accounts and rights."""
 
     def add(self, path: str, *, visibility: Visibility | None = None) -> list[dict[str, object]]:
-        """Create the datasets of a manifest file (`-` is standard input); without a visibility they are private."""
+        """Create the datasets of a manifest file (`-` is standard input).
+
+        Without a visibility they are private.
+        """
 
     def set_transform(self, path: str, *, anew: bool = False) -> list[dict[str, object]]:
-        """Give existing datasets the transforms of a manifest file: `{id, alias, head, blocks, verdict, reason}`."""
+        """Give existing datasets the transforms of a manifest file.
+
+        `{id, alias, head, blocks, verdict, reason}`.
+        """
 
     def set_source(self, path: str) -> list[dict[str, object]]:
-        """Give existing datasets the sources of a manifest file: `{id, alias, head, blocks, sources, columns}`."""
+        """Give existing datasets the sources of a manifest file.
+
+        `{id, alias, head, blocks, sources, columns}`.
+        """
 
     def set_info(self, path: str) -> list[dict[str, object]]:
-        """Give existing datasets the description, licence and documents of a manifest file: `{id, alias, head, blocks}`."""
+        """Give existing datasets the description, licence and documents of a file.
+
+        The file is a manifest: `{id, alias, head, blocks}`.
+        """
 
     def datasets(self) -> list[dict[str, object]]:
         """`{id, alias, kind, head}` of all datasets."""
@@ -205,7 +223,10 @@ class Backend(Protocol):
         """`{head, blocks, offsets, rows}` once committed."""
 
     def try_push(self, ref: str, push: PushFile) -> dict[str, object]:
-        """What a push would do: `{rows, operations, changes, sample, ..}`, or `{rows, refused, refusedCount, problem}`."""
+        """What a push would do.
+
+        `{rows, operations, changes, sample, ..}`, or `{rows, refused, refusedCount, problem}`.
+        """
 
     def pull(
         self,
@@ -218,7 +239,7 @@ class Backend(Protocol):
         allow_shrink: bool = False,
         force: bool = False,
     ) -> dict[str, object]:
-        """`{id, alias, head, blocks, offsets, rows, upToDate}`, and of a polling source `poll`."""
+        """`{id, alias, head, blocks, offsets, rows, upToDate}`; `poll` of a polling one."""
 
     def log(self, ref: str, *, limit: int) -> list[dict[str, object]]:
         """`{hash, block}`, newest first."""
@@ -245,7 +266,10 @@ class Backend(Protocol):
 
 
 def source_text(path: str, *, bytes_max: int) -> tuple[str, str]:
-    """Text of a file or of standard input, and what to call it in errors. Raises NotFound, InvalidRequest, LimitExceeded."""
+    """Text of a file or of standard input, and what to call it in errors.
+
+    Raises NotFound, InvalidRequest, LimitExceeded.
+    """
     if path == "-":
         data, shown = sys.stdin.buffer.read(bytes_max + 1), "<stdin>"
     else:

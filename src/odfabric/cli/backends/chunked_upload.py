@@ -43,7 +43,10 @@ def push_in_chunks(
     chunk_bytes: int = CHUNK_BYTES,
     sleep: Callable[[float], None] = time.sleep,
 ) -> httpx.Response:
-    """The node's answer to the push of the file. `dataset` is the path of the dataset. Raises as `NodeConnection.attempt`."""
+    """The node's answer to the push of the file.
+
+    `dataset` is the path of the dataset. Raises as `NodeConnection.attempt`.
+    """
     with Path(push.path).open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
         size = file.tell()
@@ -79,7 +82,10 @@ def _send(
     chunk_bytes: int,
     sleep: Callable[[float], None],
 ) -> None:
-    """Send chunks until the node has the `missing` bytes. Raises Determinate or Indeterminate once breaks take too long."""
+    """Send chunks until the node has the `missing` bytes.
+
+    Raises Determinate or Indeterminate once breaks take too long.
+    """
     offset, size, got_through_at = missing.start, missing.stop, time.monotonic()
     while offset < size:
         file.seek(offset)
@@ -106,7 +112,10 @@ def _send(
 
 
 def _patient(connection: NodeConnection, method: str, path: str, **arguments: object) -> httpx.Response:
-    """An answer to what may be asked again: a second upload that is begun harms nobody, a repeated push of one is the same."""
+    """An answer to a request that may be repeated.
+
+    A second upload that is begun harms nobody, a repeated push of one is the same.
+    """
     return connection.patiently(lambda: connection.attempt(method, path, **arguments), repeats=True)
 
 

@@ -49,7 +49,10 @@ class NodeBackend:
     """A `Backend` on a node reached by HTTP."""
 
     def __init__(self, url: str, *, token: str | None, account: str | None = None, listener: JobListener) -> None:
-        """`account` owns datasets that are named without one; None: the node is asked whose token it is."""
+        """`account` owns datasets that are named without one.
+
+        None: the node is asked whose token it is.
+        """
         self.connection = NodeConnection(url, token=token)
         self._account = account
         self._listener = listener
@@ -153,7 +156,10 @@ class NodeBackend:
         }
 
     def push(self, ref: str, push: PushFile) -> dict[str, object]:
-        """Push one file, a large one in chunks; wait for its job if the node does not answer at once."""
+        """Push one file, a large one in chunks.
+
+        Wait for its job if the node does not answer at once.
+        """
         return self._pushed(ref, push, {})
 
     def try_push(self, ref: str, push: PushFile) -> dict[str, object]:
@@ -255,7 +261,10 @@ class NodeBackend:
         return list(output["data"])
 
     def verify(self, ref: str, *, replay: bool) -> dict[str, object]:
-        """Verify a dataset and wait. It changes nothing, so it is asked for again if the answer breaks off."""
+        """Verify a dataset and wait.
+
+        It changes nothing, so it is asked for again if the answer breaks off.
+        """
         path = f"{self._path(ref)}/verify"
         answer = self.connection.patiently(
             lambda: self.connection.attempt("POST", path, json={"replay": replay}), repeats=True
@@ -296,7 +305,10 @@ class NodeBackend:
         return f"/{quote(account or self._own_account(), safe='')}/{quote(name, safe='')}"
 
     def _own_account(self) -> str:
-        """The account of the token; without one the node's first, whose datasets have no other name on a node of one person."""
+        """The account of the token.
+
+        Without one the node's first, whose datasets have no other name on a node of one person.
+        """
         if self._account is None:
             self._account = str(LOCAL_ACCOUNT)
             if self.connection.has_token:
@@ -347,7 +359,7 @@ class NodeBackend:
 
 
 def _after(added: Sequence[Mapping[str, object]], document: Mapping[str, object]) -> dict[str, object]:
-    """A problem with a later manifest of a file, saying what the earlier ones have made."""
+    """A problem with a later manifest of a file, with what the earlier ones made."""
     if not added:
         return dict(document)
     hint = f"created before it: {', '.join(str(one['alias']) for one in added)}"
@@ -362,7 +374,10 @@ def _manifests(path: str) -> list[PlacedSnapshot]:
 
 
 def _in_file(document: Mapping[str, object], placed: PlacedSnapshot) -> Mapping[str, object]:
-    """A problem with a manifest, which the node tells of the text that was sent to it, told of the file."""
+    """A problem with a manifest, placed in the file.
+
+    The node places it in the text that was sent to it.
+    """
     from odfabric.formats.manifests.manifest_places import OF_MANIFESTS
 
     code, message = document.get("code"), document.get("message")
@@ -381,7 +396,7 @@ def _in_file(document: Mapping[str, object], placed: PlacedSnapshot) -> Mapping[
 
 
 def _within_text(members: Mapping[str, object]) -> InvalidQuery:
-    """What a node says is wrong, placed within the query that was sent to it, not within its text of the manifest."""
+    """A problem of a node, placed in the query that was sent, not in its manifest."""
     refused = query_refusal(members)
     line, column = refused.place.query_line, refused.place.query_column
     refused.place = replace(refused.place, file=None, line=line, column=column, query_line=None, query_column=None)
@@ -389,7 +404,7 @@ def _within_text(members: Mapping[str, object]) -> InvalidQuery:
 
 
 def _with_file(document: Mapping[str, object], path: str) -> dict[str, object]:
-    """A problem of a pushed body, which the node knows as `body`, told of the file that was sent."""
+    """A problem of a pushed body, named by its file; the node knows it as `body`."""
     if document.get("file") != BODY:
         return dict(document)
     errors = document.get("errors")

@@ -1,4 +1,6 @@
-"""A connection from the command line to a node: requests, patience while the node is away, problem documents as errors.
+"""A connection from the command line to a node.
+
+Requests, patience while the node is away, problem documents as errors.
 
 Owns the address of a node and its origin. The address was given by the user of this very command, so no guard stands before it.
 Invariant: the token goes to that origin alone; redirects are not followed, and of the links in answers only their parameters are used.
@@ -29,7 +31,10 @@ class NodeConnection:
     """Requests to one node with one token, or none."""
 
     def __init__(self, url: str, *, token: str | None, field: str = "--node") -> None:
-        """`field` names the option of the address in errors. Raises InvalidRequest for what is no address of a node."""
+        """`field` names the option of the address in errors.
+
+        Raises InvalidRequest for what is no address of a node.
+        """
         address = _address(url, field)
         self.origin = _origin(address)
         self.has_token = bool(token)
@@ -43,11 +48,17 @@ class NodeConnection:
         self.http.close()
 
     def send(self, method: str, path: str, **arguments: object) -> httpx.Response:
-        """The answer, if it is a success. What only reads is asked again while a node that was there is away for a while."""
+        """The answer, if it is a success.
+
+        What only reads is asked again while a node that was there is away for a while.
+        """
         return self.patiently(lambda: self.attempt(method, path, **arguments), repeats=method == "GET")
 
     def json(self, method: str, path: str, **arguments: object) -> dict[str, object]:
-        """The JSON object of a successful answer. Raises InvalidRequest for something else: the address is not a node's."""
+        """The JSON object of a successful answer.
+
+        Raises InvalidRequest for something else: the address is not a node's.
+        """
         answer = self.send(method, path, **arguments)
         try:
             value = answer.json()
@@ -71,7 +82,10 @@ class NodeConnection:
             asked["after"] = httpx.URL(following["url"]).params["after"]
 
     def patiently(self, attempt: Callable[[], httpx.Response], *, repeats: bool) -> httpx.Response:
-        """What `attempt` answers; `repeats` says that it may be made again although it may have had an effect."""
+        """What `attempt` answers.
+
+        `repeats` says that it may be made again although it may have had an effect.
+        """
         end = time.monotonic() + AWAY_S_MAX
         while True:
             try:
@@ -86,7 +100,10 @@ class NodeConnection:
             return answer
 
     def attempt(self, method: str, path: str, **arguments: object) -> httpx.Response:
-        """The answer, if it is a success. Raises JobFailed with the node's problem, Determinate or Indeterminate."""
+        """The answer, if it is a success.
+
+        Raises JobFailed with the node's problem, Determinate or Indeterminate.
+        """
         answer = self.ask(method, path, **arguments)
         if answer.is_success:
             return answer
@@ -126,7 +143,10 @@ class NodeConnection:
 
 
 def origin_of(url: str, *, field: str = "--node") -> str:
-    """Scheme, host and port of a node's address, as every spelling of it has them. Raises InvalidRequest."""
+    """Scheme, host and port of a node's address, as every spelling of it has them.
+
+    Raises InvalidRequest.
+    """
     return _origin(_address(url, field))
 
 

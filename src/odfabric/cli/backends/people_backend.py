@@ -15,7 +15,10 @@ Value = dict[str, object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenWish:
-    """A token to be made. `datasets` None: all of the account's; `expires_at` None: never; `account` None: one's own."""
+    """A token to be made.
+
+    `datasets` None: all of the account's; `expires_at` None: never; `account` None: one's own.
+    """
 
     name: str
     kind: str
@@ -27,7 +30,10 @@ class TokenWish:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditQuery:
-    """Which entries of the audit, oldest first. `account` is the name of who did it; times are RFC 3339."""
+    """Which entries of the audit, oldest first.
+
+    `account` is the name of who did it; times are RFC 3339.
+    """
 
     after: int
     limit: int
@@ -52,7 +58,10 @@ class PeopleBackend(Protocol):
         """All accounts, for admins of the node."""
 
     def change_account(self, name: str | None, *, display_name: str | None, email: str | None) -> Value:
-        """The account as it is now. None leaves a member as it is, an empty e-mail removes it."""
+        """The account as it is now.
+
+        None leaves a member as it is, an empty e-mail removes it.
+        """
 
     def change_password(self, old: str | None, new: str) -> None:
         """Replace one's own password."""
@@ -64,7 +73,10 @@ class PeopleBackend(Protocol):
         """The account as it is now."""
 
     def change_limits(self, name: str, changes: Mapping[str, int | None]) -> Value:
-        """The account as it is now; limits that are not among the changes stay, None leaves one to the node's settings."""
+        """The account as it is now.
+
+        Limits that are not among the changes stay, None leaves one to the node's settings.
+        """
 
     def delete_account(self, name: str) -> None:
         """Delete an account or an organisation that owns no datasets."""
@@ -106,7 +118,10 @@ class PeopleBackend(Protocol):
         """`{visibility}`."""
 
     def invite(self, *, name: str | None, email: str | None, is_admin: bool, url: str | None) -> Value:
-        """An invitation with its link in `url`. The `url` that is given is the node's address, where it does not know it itself."""
+        """An invitation with its link in `url`.
+
+        The `url` that is given is the node's address, where it does not know it itself.
+        """
 
     def reset_password(self, name: str, *, url: str | None) -> Value:
         """A link by which an account chooses a new password, like an invitation."""

@@ -45,7 +45,10 @@ class SharingBackend(Protocol):
 
 
 class WorkspaceSharing:
-    """A `SharingBackend` on a node of this process; `finish` works until a job has ended."""
+    """A `SharingBackend` on a node of this process.
+
+    `finish` works until a job has ended.
+    """
 
     def __init__(self, node: Node, finish: Callable[[Job], Mapping[str, object]]) -> None:
         self._node = node

@@ -1,4 +1,4 @@
-"""The verbs on a local workspace: the node runs inside this process, its engine on demand beside it.
+"""Verbs on a local workspace: the node in this process, its engine on demand.
 
 Owns the translation of command-line requests into verbs of `Node`. Work goes through the same durable jobs as on a node, so a command
 that was killed is finished by the next one.
@@ -151,7 +151,7 @@ class WorkspaceBackend:
         return changed
 
     def _placed(self, path: str, kind: DatasetKind | None) -> list[PlacedSnapshot]:
-        """The manifests of a file, those that declare datasets of this kind if there is one."""
+        """The manifests of a file, only those of this kind of dataset if there is one."""
         limits = self._node.manifest_limits
         text, shown = source_text(path, bytes_max=limits.bytes_max)
         placed = parse_placed_snapshots(text, file=shown, limits=limits)

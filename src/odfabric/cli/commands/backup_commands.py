@@ -1,4 +1,4 @@
-"""Verbs `backup` and `restore`: a node and everything that it must not lose, into a folder or a bucket and back.
+"""Verbs `backup` and `restore`: a node into a folder or a bucket, and back.
 
 They work on the stores themselves, so they run where the node runs, by its settings, and never over HTTP.
 """
@@ -58,7 +58,9 @@ def restore(
     place: str = PLACE,
     backup_id: str = typer.Option("", "--backup", help="Which one (`odf backup --list`); default: the newest"),
 ) -> None:
-    """Restore a backup into an empty workspace or, by ODF_DATABASE_URL and ODF_OBJECTS_URL, into empty servers.
+    """Restore a backup into an empty workspace or empty servers.
+
+    Servers are given by ODF_DATABASE_URL and ODF_OBJECTS_URL.
 
     Every object is hashed on its way. What was published after the rows of the backup were read comes from the objects. An
     interrupted restore is run again. A backup of a workspace may be restored into servers, and the other way round.

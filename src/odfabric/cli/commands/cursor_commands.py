@@ -1,4 +1,4 @@
-"""Verbs below `odf cursor`: read a dataset as a consumer does, by a cursor that a fence protects."""
+"""Verbs below `odf cursor`: read a dataset by a cursor that a fence protects."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ def claim(
     consumer: str = CONSUMER,
     fence: str = typer.Option("", help="Fence of the last holder; without it, its lease must be over"),
 ) -> None:
-    """Become the holder of a cursor; the fence of the one before is worth nothing any more."""
+    """Become the holder of a cursor.
+
+    The fence of the one before is worth nothing any more.
+    """
     output = context_of(context).output
     with backend_of(context_of(context), output) as backend:
         held = backend.cursors.claim(ref, consumer, fence=fence or None)

@@ -1,4 +1,7 @@
-"""Verbs on datasets: init, add, set-transform, set-source, set-info, list, show, ingest, pull, log, tail, sql, verify, rename, delete."""
+"""Verbs on datasets.
+
+init, add, set-transform, set-source, set-info, list, show, ingest, pull, log, tail, sql, verify, rename, delete.
+"""
 
 from __future__ import annotations
 
@@ -97,7 +100,9 @@ def set_transform(
     manifest: str = typer.Argument(help="YAML file, - for standard input"),
     anew: bool = typer.Option(False, "--anew", help="Compute also what stays the same from the beginning"),
 ) -> None:
-    """Give existing derivative datasets the transforms of a manifest; `odf engine validate` tells beforehand what that means.
+    """Give existing derivative datasets the transforms of a manifest.
+
+    `odf engine validate` tells beforehand what that means.
 
     The next pull makes the rows those of the new query. Other events of the manifest are not looked at.
     """
@@ -121,7 +126,9 @@ def set_transform(
 
 
 def set_source(context: typer.Context, manifest: str = typer.Argument(help="YAML file, - for standard input")) -> None:
-    """Give existing root datasets the sources of a manifest; new optional columns are added to their schemas.
+    """Give existing root datasets the sources of a manifest.
+
+    New optional columns are added to their schemas.
 
     A push source takes the place of that with its name. Other events of the manifest are not looked at.
     """
@@ -148,7 +155,9 @@ def _sources_changed(one: Mapping[str, Any]) -> str:
 
 
 def set_info(context: typer.Context, manifest: str = typer.Argument(help="YAML file, - for standard input")) -> None:
-    """Give existing datasets the description, licence and documents of a manifest (SetInfo, SetLicense, SetAttachments).
+    """Give existing datasets the description, licence and documents of a manifest.
+
+    SetInfo, SetLicense and SetAttachments.
 
     Of what the manifest leaves out a dataset keeps its own; other events are not looked at.
     """
@@ -237,7 +246,10 @@ def pull(
         False, "--force", help="Replace a copy that is ahead of its source or aside from it; takes the right to rewrite"
     ),
 ) -> None:
-    """Bring datasets up to date: poll, transform or copy. One that fails does not keep the others from it; its failure is told at the end."""
+    """Bring datasets up to date: poll, transform or copy.
+
+    One that fails does not keep the others from it; its failure is told at the end.
+    """
     from odfabric.usecases.polling.poll_report import poll_lines
 
     output = context_of(context).output
@@ -325,7 +337,10 @@ def verify(
     refs: list[str] = REFS,
     replay: bool = typer.Option(True, help="Run every transaction of derivative datasets again"),
 ) -> None:
-    """Verify chains, objects and, by re-execution, transactions. Exit code 1 if anything is wrong."""
+    """Verify chains, objects and, by re-execution, transactions.
+
+    Exit code 1 if anything is wrong.
+    """
     output = context_of(context).output
     errors: list[object] = []
     with backend_of(context_of(context), output) as backend:

@@ -37,7 +37,7 @@ app = typer.Typer(help="The engine: what it is, judging queries.", no_args_is_he
 
 @app.command("info")
 def info(context: typer.Context) -> None:
-    """The engine of this machine: versions, digest, and the walls of the operating system around it."""
+    """The engine of this machine: versions, digest, and its sandbox."""
     given = context_of(context)
     if given.node is not None:
         raise InvalidRequest("a node keeps its engine to itself", hint="leave --node out")
@@ -67,7 +67,9 @@ def validate(
     inputs: list[str] = typer.Option([], "--input", help="`alias=id BIGINT, ..` (Spark's DDL) or `alias=dataset`"),
     engine: str = typer.Option("spark", help="Dialect of --query: spark, flink, risingwave, datafusion"),
 ) -> None:
-    """Judge transforms without running them: what they give, how they run, or everything that is wrong with them.
+    """Judge transforms without running them.
+
+    What they give, how they run, or everything that is wrong with them.
 
     A batch has lines `{"id", "queries", "inputs": [{"alias", "schema"}]}` and gets lines `{"id", "ok", "schema", "operators", "errors"}`
     in the same order. `queries` is a query or a list of `{"alias", "query"}`; a schema is a list of fields, or `{"ddl": "id BIGINT"}`.

@@ -1,4 +1,4 @@
-"""`odf doctor` and `odf support-bundle`: what is wrong with the node of this machine, for its operator and for whoever helps."""
+"""`odf doctor` and `odf support-bundle`: diagnose the node of this machine."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ def doctor(
     context: typer.Context,
     as_json: bool = typer.Option(False, "--json", help="The same as -o json"),
 ) -> None:
-    """Check what surrounds the node of this machine: disk, files, clock, database, bucket, Redis, engine, workers.
+    """Check the surroundings of the node of this machine.
+
+    Disk, files, clock, database, bucket, Redis, engine, workers.
 
     Works on the workspace and settings of the node, also while the node does not. Changes nothing, but writes and removes a scratch file
     and scratch objects. Exit code 1 if something is broken.
@@ -59,7 +61,7 @@ def support_bundle(
     out: str = typer.Option("", help="File to be made; default: odf-support-TIME.zip in this folder"),
     engine_log: bool = typer.Option(False, "--engine-log", help="Add the engine's log, which may quote values of rows"),
 ) -> None:
-    """Gather what helps somebody else to find out what is wrong with this node, as one ZIP file.
+    """Gather what helps others to diagnose this node, as one ZIP file.
 
     Findings of the doctor, versions, settings, sizes of tables, jobs and runs that failed, duties, metrics, ends of logs. No rows, no queries,
     no secrets, and of URLs the host alone. Look through it before you send it.
@@ -91,7 +93,7 @@ def _settings(given: CommandContext) -> Settings:
 
 
 def _findings(given: CommandContext, output: Output) -> Sequence[Finding]:
-    """Settings that cannot be read are a finding, too: nothing else can be looked at then."""
+    """Findings, with unreadable settings as one: nothing else can be looked at then."""
     from odfabric.model.node.finding import Finding, Outcome
     from odfabric.wiring.operations.doctor import findings_of
 

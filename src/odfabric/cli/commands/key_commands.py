@@ -1,4 +1,7 @@
-"""`odf system rotate-key` and `rotate-signing-key`: give the node new keys for its secrets at rest and for its signatures."""
+"""`odf system rotate-key` and `rotate-signing-key`: new keys for the node.
+
+For its secrets at rest and for its signatures.
+"""
 
 from __future__ import annotations
 

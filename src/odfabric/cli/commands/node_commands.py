@@ -137,7 +137,10 @@ def demo(
 
 
 def first_admin_link(node: Node, url: str) -> str | None:
-    """The link by which the first admin makes an account, while there is none; one of an earlier start is worth nothing then."""
+    """The link by which the first admin makes an account, while there is none.
+
+    One of an earlier start is worth nothing then.
+    """
     from odfabric.cli.backends.node_connection import origin_of
     from odfabric.usecases.people.invitations import first_admin
     from odfabric.usecases.people.values import invitation_url
@@ -147,7 +150,10 @@ def first_admin_link(node: Node, url: str) -> str | None:
 
 
 def console_link(node: Node, url: str) -> str | None:
-    """The link that opens the console without a password, of a node that only this machine reaches."""
+    """Show the link that opens the console without a password.
+
+    Only of a node that only this machine reaches.
+    """
     from odfabric.usecases.people.opening_link import issue_opening_link
 
     if node.settings.public_url is not None or urlsplit(url).hostname not in ("127.0.0.1", "localhost", "::1"):

@@ -1,4 +1,4 @@
-"""Verbs below `odf persist`: shards of the storage library for whoever runs a node.
+"""Verbs below `odf persist`: shards of the storage library, for operators.
 
 They work on the stores themselves, so they run where the node runs, on its workspace and settings, also while it runs.
 """

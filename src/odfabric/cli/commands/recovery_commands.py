@@ -1,4 +1,6 @@
-"""Verbs below `odf system` for whoever runs a node: rebuild its database, collect what nothing names, try an engine.
+"""Verbs below `odf system` for operators.
+
+Rebuild a node's database, collect what nothing names, try an engine.
 
 They work on the stores themselves, so they run where the node runs, on its workspace and settings, and never over HTTP.
 """
@@ -34,7 +36,7 @@ def replay(
     ref: str = typer.Argument(help="Name, account/name or did:odf:... of a derivative dataset"),
     engine_digest: str = typer.Option("", help="What the digest of the engine must begin with (`odf engine info`)"),
 ) -> None:
-    """Run all transactions of a dataset again on the engine that is here, and record beside it which it reproduces.
+    """Replay a dataset's transactions on this engine, and record which it reproduces.
 
     To try an engine before another is given up: ODF_ENGINE_ADDRESS and ODF_ENGINE_TOKEN name it. Exit code 1 if one differs.
     Checkpoints and slices that are missing or damaged come back where the engine makes them to the byte.
@@ -85,7 +87,10 @@ def replay(
 def engines(
     context: typer.Context, ref: str = typer.Argument(help="Name, account/name or did:odf:... of a dataset")
 ) -> None:
-    """Show which engines made which blocks of a dataset, and which reproduce them, as `odf system replay` has recorded it."""
+    """Show which engines made which blocks of a dataset, and which reproduce them.
+
+    As `odf system replay` has recorded it.
+    """
     from odfabric.formats.identifiers.references import parse_dataset_ref
     from odfabric.usecases.transform.engine_records import engine_records
     from odfabric.wiring import open_node
@@ -100,7 +105,9 @@ def rebuild(
     context: typer.Context,
     adopt: bool = typer.Option(False, "--adopt", help="Take blocks too that were made but never published"),
 ) -> None:
-    """Make the database anew from the objects, dataset by dataset. Exit code 1 if one of them is damaged.
+    """Make the database anew from the objects, dataset by dataset.
+
+    Exit code 1 if one of them is damaged.
 
     Run it while the node is stopped. What the objects do not hold comes from a backup of the database, restored before:
     keys of datasets, addresses of copies, subscriptions, jobs.
@@ -138,7 +145,9 @@ def collect(
     dry_run: bool = typer.Option(False, "--dry-run", help="Only tell what would be deleted"),
     alone: bool = typer.Option(False, "--alone", help="All other nodes that share the objects are stopped"),
 ) -> None:
-    """Delete objects that no chain names, and those of deleted datasets, once they are old enough (`garbage_lifetime_s`).
+    """Delete objects that no chain names, and those of deleted datasets.
+
+    Only once they are old enough (`garbage_lifetime_s`).
 
     Uploads that no job wants (`staged_lifetime_s`) and unfinished writes (`leftover_lifetime_s`) go with them. A running node does this by itself, some objects at a time, unless it shares the objects with other nodes.
     """
@@ -184,7 +193,10 @@ def collect(
 
 
 def settings_on_stores(given: CommandContext) -> Settings:
-    """Settings for a verb that works on the stores of a node. Raises InvalidRequest if a node was named to be asked over HTTP."""
+    """Settings for a verb that works on the stores of a node.
+
+    Raises InvalidRequest if a node was named to be asked over HTTP.
+    """
     from odfabric.settings import read_settings
 
     if given.node is not None:

@@ -1,4 +1,6 @@
-"""`odf state`: the rows of a dataset as of a block or a time. `odf system index`: the indexes that make this fast.
+"""`odf state`: the rows of a dataset as of a block or a time.
+
+`odf system index`: the indexes that make this fast.
 
 Indexes lie beside the stores of a node, so the verbs on them run where the node runs, and never over HTTP.
 """
@@ -43,7 +45,7 @@ def state(
     limit: int = typer.Option(STATE_ROWS, "--limit", "-n", min=1),
     skip: int = typer.Option(0, min=0, help="Rows to leave out, in order of key"),
 ) -> None:
-    """Show the rows that a changelog leaves: no retracted ones, corrected ones as they are now."""
+    """Show the rows that a changelog leaves: none retracted, all as corrected."""
     output = context_of(context).output
     if as_at:
         _check_time(as_at)
@@ -67,7 +69,10 @@ def index(
     rebuild: bool = typer.Option(False, "--rebuild", help="Make indexes again from their chains"),
     drop: bool = typer.Option(False, "--drop", help="Give indexes up; a node makes them again when they are due"),
 ) -> None:
-    """Show current-state indexes: how far they are, how many rows and bytes they keep, or why a dataset has none."""
+    """Show current-state indexes.
+
+    How far they are, how many rows and bytes they keep, or why a dataset has none.
+    """
     from odfabric.wiring import is_workspace, open_node
 
     if verify + rebuild + drop > 1:

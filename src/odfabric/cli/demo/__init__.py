@@ -1,1 +1,1 @@
-"""`odf demo`: the whole of odfabric on real data, in a few minutes, leaving nothing running."""
+"""`odf demo`: all of odfabric on real data in minutes; leaves nothing running."""

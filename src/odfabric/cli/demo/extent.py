@@ -10,7 +10,7 @@ from odfabric.cli.demo import manifests
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extent:
-    """Arrivals by name of file with their months, the month of which one airline comes late, and the datasets by name."""
+    """Arrivals by file name with months, a late airline's month, datasets by name."""
 
     arrivals: Mapping[str, range]
     late_month: int

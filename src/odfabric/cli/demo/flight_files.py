@@ -39,7 +39,10 @@ def data_folder() -> Path:
 
 
 def prepare_arrivals(folder: Path, extent: Extent) -> dict[str, int]:
-    """Write the zip files of all arrivals below `folder`, to be moved to the polled folder one by one; rows of each."""
+    """Write the zip files of all arrivals below `folder`; rows of each.
+
+    They are to be moved to the polled folder one by one.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     rows: dict[str, list[list[str]]] = {name: [] for name in (*extent.arrivals, LATE_ARRIVAL)}
     reader = _flights()
@@ -57,7 +60,7 @@ def prepare_arrivals(folder: Path, extent: Extent) -> dict[str, int]:
 
 
 def write_second_planes(target: Path) -> tuple[int, int]:
-    """The planes as they are some time later: some retired, some refitted; how many of each."""
+    """Write the planes of a later time, some retired, some refitted; how many of each."""
     with (data_folder() / "planes.csv").open(newline="") as source:
         header, *rows = csv.reader(source)
     seats_at = header.index("seats")

@@ -18,7 +18,10 @@ _LOOK_EVERY_S = 0.05
 
 
 class Receiver:
-    """Listens on a free port of this machine. `received` holds event ids by dataset alias, each id once."""
+    """Listens on a free port of this machine.
+
+    `received` holds event ids by dataset alias, each id once.
+    """
 
     def __init__(self) -> None:
         self.received: dict[str, dict[str, int]] = {}
@@ -81,7 +84,7 @@ class Receiver:
             return True
 
     def wait_for(self, expected: dict[str, int], *, deadline_s: float) -> bool:
-        """Whether every dataset got as many events as expected, numbered without a gap, before the deadline."""
+        """Whether every dataset got its expected events, without gaps, by the deadline."""
         until = time.monotonic() + deadline_s
         while time.monotonic() < until:
             with self._lock:

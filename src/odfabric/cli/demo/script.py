@@ -52,7 +52,7 @@ EMBEDDED: Mapping[str, None] = {"database_url": None, "objects_url": None, "redi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoNode:
-    """A node that runs already: its address, token, and the folder from which it may poll."""
+    """A running node: its address, token, and the folder from which it may poll."""
 
     url: str
     token: str
@@ -198,7 +198,10 @@ class _Demo:
             note(f"{errors[0]['kind']} names the object {broken[:12]}…{broken[-8:]}")
 
     def _compare_objects(self, node: RunningNode) -> int:
-        """How many objects the copy has, each byte for byte what the first node serves. Raises Corrupt."""
+        """How many objects the copy has, each byte for byte what the first node serves.
+
+        Raises Corrupt.
+        """
         headers = {"authorization": f"Bearer {node.token}"}
         paths = [
             path for path in (self._folder / "second" / "objects").glob("fed01*/*/*") if path.parent.name in FOLDERS
@@ -309,7 +312,10 @@ class _Demo:
         return self._count(name, client.pull(name, url=None, recursive=False))
 
     def _followed(self, client: NodeBackend, name: str) -> int:
-        """Wait until a derivative dataset has followed its input; how many rows that gave. Raises Corrupt if it failed, or does not come."""
+        """Wait until a derivative dataset has followed its input; how many rows that gave.
+
+        Raises Corrupt if it failed, or does not come.
+        """
         deadline = time.monotonic() + FOLLOW_S_MAX
         while time.monotonic() < deadline:
             (flow,) = client.flows.listed(name)
@@ -363,7 +369,10 @@ def _by_operation(rows: list[dict[str, object]]) -> str:
 
 
 def _flip_byte(workspace: Path) -> str:
-    """Change one byte in the middle of a data slice of the copy; the name of the slice."""
+    """Change one byte in the middle of a data slice of the copy.
+
+    The name of the slice.
+    """
     path = min((workspace / "objects").glob("fed01*/data/*"))
     damaged = bytearray(path.read_bytes())
     damaged[len(damaged) // 2] ^= 1

@@ -1,1 +1,4 @@
-"""The command line for people and rights: logins of this user, accounts, organisations, tokens, sharing, administration."""
+"""Command line for people and rights.
+
+Logins of this user, accounts, organisations, tokens, sharing, administration.
+"""

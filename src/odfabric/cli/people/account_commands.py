@@ -57,7 +57,10 @@ def change(
 
 @app.command("password")
 def password(context: typer.Context) -> None:
-    """Change your password, which ends your browser sessions. In a pipe: a line with the old one, empty if there is none, and one with the new."""
+    """Change your password, which ends your browser sessions.
+
+    In a pipe: a line with the old one, empty if there is none, and one with the new.
+    """
     output = context_of(context).output
     with backend_of(context_of(context), output) as backend:
         account = backend.people.myself()["accountName"]
@@ -71,7 +74,7 @@ def password(context: typer.Context) -> None:
 
 @app.command("suspend")
 def suspend(context: typer.Context, name: str = NAME) -> None:
-    """Suspend an account: its tokens and sessions stop to count at once, nothing is deleted."""
+    """Suspend an account: its tokens and sessions end, nothing is deleted."""
     output = context_of(context).output
     with backend_of(context_of(context), output) as backend:
         changed = backend.people.set_suspended(name, True)

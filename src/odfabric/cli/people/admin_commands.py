@@ -1,4 +1,7 @@
-"""Verbs below `odf admin`, for admins of a node: invitations, admins, limits, audit, and who may do what and why."""
+"""Verbs below `odf admin`, for admins of a node.
+
+Invitations, admins, limits, audit, and who may do what and why.
+"""
 
 from __future__ import annotations
 
@@ -129,7 +132,10 @@ def audit(
     after: int = typer.Option(0, min=0, help="Only entries with greater ids"),
     limit: int = typer.Option(AUDIT_ROWS, "--limit", "-n", min=1),
 ) -> None:
-    """What was done to rights, accounts, tokens and datasets, and what was refused; oldest first."""
+    """What was done to rights, accounts, tokens and datasets, and what was refused.
+
+    Oldest first.
+    """
     output = context_of(context).output
     query = AuditQuery(
         after=after,

@@ -1,4 +1,4 @@
-"""Signing a command in by a browser: the device flow (RFC 8628), seen from the device.
+"""The device side of the device flow (RFC 8628): sign in by a browser.
 
 Owns when the node is asked again. Invariant: no faster than the node allows, no longer than its code counts, and over a node that is away
 for a while. Not here: what the person is told (`login_commands`).
@@ -23,7 +23,7 @@ EXPIRES_S_DEFAULT = 600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartedDevice:
-    """What the node has told: a secret code of this command, and the address and the code that its person is shown."""
+    """The node's answer: a secret code, and the address and code for the person."""
 
     device_code: str
     user_code: str
@@ -34,7 +34,10 @@ class StartedDevice:
 
 
 def start_device(connection: NodeConnection, *, client: str) -> StartedDevice:
-    """Ask for a code. Raises JobFailed, Determinate, InvalidRequest for an address that is not a node's."""
+    """Ask for a code.
+
+    Raises JobFailed, Determinate, InvalidRequest for an address that is not a node's.
+    """
     value = connection.json("POST", "/platform/token/device/authorization", data={"client_id": client})
     try:
         address = str(value["verification_uri"])
@@ -60,7 +63,9 @@ def wait_for_approval(
     sleep: Callable[[float], None],
     seconds: Callable[[], float],
 ) -> str:
-    """The token, once its person has approved. `seconds` is a clock that only moves forward.
+    """The token, once its person has approved.
+
+    `seconds` is a clock that only moves forward.
 
     Raises AccessDenied if they have not, TokenExpired if nobody came, JobFailed, Determinate for a node that stays away.
     """
@@ -89,7 +94,10 @@ def wait_for_approval(
 
 
 def _extra_pause_s(document: Mapping[str, object]) -> int:
-    """By how much the pause grows before the node is asked again. Raises what ends the waiting."""
+    """By how much the pause grows before the node is asked again.
+
+    Raises what ends the waiting.
+    """
     match document.get("error"):
         case "authorization_pending":
             return 0

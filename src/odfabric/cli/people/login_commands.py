@@ -52,7 +52,7 @@ def login(
     user: str = typer.Option("", "--user", help="With --password: the account's name"),
     check: bool = typer.Option(False, "--check", help="Only tell whether you are logged in: exit code 0 or 1"),
 ) -> None:
-    """Sign in to a node: its address and a code are shown, and whoever is signed in there approves it in a browser.
+    """Sign in to a node: shows an address and a code to approve in a browser.
 
     With --token TOKEN (- reads it from standard input) an access token is kept instead. The login is kept for later commands on this node.
     """
@@ -120,7 +120,7 @@ def whoami(context: typer.Context, url: str = URL) -> None:
 
 
 def _check(given: CommandContext, address: str) -> None:
-    """Raises Unauthenticated without a login, JobFailed for one that does not count, Determinate."""
+    """Raises Unauthenticated without a login, JobFailed for a bad one, Determinate."""
     token = _token(given, address)
     with _connected(address, token=token) as connection:
         origin = connection.origin
@@ -152,7 +152,10 @@ def _no_login(origin: str) -> Unauthenticated:
 
 
 def _address(given: CommandContext, url: str) -> str:
-    """Which node is meant. Raises InvalidRequest or Unauthenticated if it cannot be told."""
+    """Which node is meant.
+
+    Raises InvalidRequest or Unauthenticated if it cannot be told.
+    """
     if url or given.node:
         return url or str(given.node)
     logins = sorted(given.credentials.all())

@@ -1,4 +1,7 @@
-"""Passwords and tokens that a command reads: hidden on a terminal, lines of standard input in a pipe, never an argument."""
+"""Passwords and tokens that a command reads, never arguments.
+
+Hidden on a terminal, lines of standard input in a pipe.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,10 @@ def read_secret(what: str, *, option: str) -> str:
 
 
 def asked_secret(what: str, *, may_be_empty: bool = False) -> str:
-    """A secret that is asked for on a terminal, and is the next line in a pipe. Raises InvalidRequest if there is none."""
+    """A secret that is asked for on a terminal, and is the next line in a pipe.
+
+    Raises InvalidRequest if there is none.
+    """
     if sys.stdin.isatty():
         from getpass import getpass
 

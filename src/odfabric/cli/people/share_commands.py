@@ -35,7 +35,10 @@ def share(
         None, "--public/--private", help="Let everybody read the dataset, or not any more", show_default=False
     ),
 ) -> None:
-    """Give an account a role on a dataset, take it away, let everybody read it; or list who may do what."""
+    """Give an account a role on a dataset, take it away, let everybody read it.
+
+    Or list who may do what.
+    """
     _check_usage(user, role, remove, public)
     output = context_of(context).output
     with backend_of(context_of(context), output) as backend:

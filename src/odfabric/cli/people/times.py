@@ -24,7 +24,10 @@ def now() -> Instant:
 
 
 def time_after(text: str, *, begin: Instant, field: str) -> Instant | None:
-    """The time that a text names, a duration after `begin`; None for `never`. Raises InvalidRequest."""
+    """The time that a text names, a duration after `begin`; None for `never`.
+
+    Raises InvalidRequest.
+    """
     if text == NEVER:
         return None
     return _named(text, begin, 1, field, hint="e.g. 30d, 12h, 2027-01-31 or never")

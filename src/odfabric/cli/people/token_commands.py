@@ -90,7 +90,10 @@ def revoke(context: typer.Context, token_id: str = typer.Argument(metavar="ID", 
 def inspect(
     context: typer.Context, token: str = typer.Argument(STDIN, help="A token that was found, - for standard input")
 ) -> None:
-    """Whose a token is, what it may do, and whether it counts. `odf token revoke ID` ends it."""
+    """Whose a token is, what it may do, and whether it counts.
+
+    `odf token revoke ID` ends it.
+    """
     output = context_of(context).output
     text = read_secret("a token", option="TOKEN") if token == STDIN else token
     with backend_of(context_of(context), output) as backend:

@@ -32,7 +32,10 @@ def add(
     ),
     shared: bool = SHARED,
 ) -> None:
-    """Make a repository known: NAME/[account/]dataset then names datasets there. No network is asked."""
+    """Make a repository known: NAME/[account/]dataset then names datasets there.
+
+    No network is asked.
+    """
     output = context_of(context).output
     with backend_of(context_of(context), output) as backend:
         made = backend.sharing.add(name, url, shared=shared)
@@ -84,7 +87,9 @@ def push(
     ),
     public: bool = typer.Option(False, "--public", help="Everybody may read a dataset that is new on a node"),
 ) -> None:
-    """Push datasets to another node, a folder or a bucket. What is there already is not sent again.
+    """Push datasets to another node, a folder or a bucket.
+
+    What is there already is not sent again.
 
     Without --to a dataset goes where it was pushed to before, else to the only repository.
     """

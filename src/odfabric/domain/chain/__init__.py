@@ -1,1 +1,4 @@
-"""Decisions about metadata chains: what one says, what may be appended, how to walk and compare them."""
+"""Decisions about metadata chains.
+
+What one says, what may be appended, how to walk and compare them.
+"""

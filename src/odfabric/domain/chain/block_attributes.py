@@ -21,7 +21,7 @@ def as_extra(attributes: Mapping[str, object]) -> ExtraAttributes | None:
 
 
 def attributes_of(extra: ExtraAttributes | None) -> Mapping[str, Any]:
-    """What a block says; nothing where it has no attributes, or where they are no JSON object."""
+    """The attributes of a block; none where they are missing or no JSON object."""
     try:
         attributes = json.loads(extra.entries) if extra is not None else None
     except (ValueError, RecursionError):

@@ -40,7 +40,10 @@ SIZE_MAX = 2**63 - 1
 
 
 def check_bounds(block: MetadataBlock) -> None:
-    """Judge what a block says of itself. Raises InvalidBlock with the rule in `place.rule`."""
+    """Judge what a block says of itself.
+
+    Raises InvalidBlock with the rule in `place.rule`.
+    """
     event = block.event
     check_numbers(event)
     _check_time("system_time", block.system_time)
@@ -57,7 +60,10 @@ def check_bounds(block: MetadataBlock) -> None:
 
 
 def check_numbers(event: MetadataEvent) -> None:
-    """Rules X10 and X14. Without them no code may calculate with offsets or sizes of strangers. Raises InvalidBlock."""
+    """Rules X10 and X14.
+
+    Without them no code may calculate with offsets or sizes of strangers. Raises InvalidBlock.
+    """
     if not isinstance(event, AddData | ExecuteTransform):
         return
     for member, value, maximum in _numbers(event):

@@ -26,7 +26,7 @@ class ChainOrder(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainRelation:
-    """Blocks that only one side has, and the newest one that both have (None: not even the seed)."""
+    """Blocks that only one side has, and the newest that both have (None: no seed)."""
 
     uncommon_ours: int
     uncommon_theirs: int
@@ -34,7 +34,10 @@ class ChainRelation:
 
     @property
     def order(self) -> ChainOrder:
-        """The relation in one word. Chains of one length with different heads have diverged."""
+        """The relation in one word.
+
+        Chains of one length with different heads have diverged.
+        """
         match (self.uncommon_ours > 0, self.uncommon_theirs > 0):
             case (False, False):
                 return ChainOrder.EQUAL

@@ -1,4 +1,6 @@
-"""How schemas of a dataset may differ: between two SetDataSchema events, and between a new slice and the dataset.
+"""How schemas of a dataset may differ.
+
+Between two SetDataSchema events, and between a new slice and the dataset.
 
 Owns the comparison of schemas in meaning: an absent member equals its documented default (`Timestamp` is `Timestamp(ms,
 UTC)`), attributes are compared as JSON values. Both decisions are taken from one list of differences, so they cannot
@@ -61,7 +63,10 @@ _ACCEPTED_IN_SLICE = frozenset({FieldChange.BECAME_REQUIRED, FieldChange.ATTRIBU
 
 @dataclass(frozen=True, slots=True)
 class SchemaDifference:
-    """A difference and where it is: dotted names, `[]` for list items, `{key}` and `{value}` for maps, empty for the whole."""
+    """A difference between schemas and its place.
+
+    Dotted names, `[]` for list items, `{key}` and `{value}` for maps, empty for the whole.
+    """
 
     path: str
     change: FieldChange
@@ -80,19 +85,28 @@ class SchemaBlock(Protocol):
 
 
 class ChainSchema(Protocol):
-    """The state of a chain as far as schemas go. `domain.chain` asks this module, so this module cannot name its class."""
+    """The state of a chain as far as schemas go.
+
+    `domain.chain` asks this module, so this module cannot name its class.
+    """
 
     @property
     def schema(self) -> SchemaBlock | None: ...
 
 
 def current_schema(state: ChainSchema) -> DataSchema | None:
-    """The data schema in force, the legacy form upgraded. Raises what `upgrade_legacy_schema` raises."""
+    """The data schema in force, the legacy form upgraded.
+
+    Raises what `upgrade_legacy_schema` raises.
+    """
     return None if state.schema is None else schema_of_event(state.schema.event)
 
 
 def schema_of_event(event: SetDataSchema) -> DataSchema:
-    """The schema that an event sets, in ODF form. Raises ValueError if it has neither form."""
+    """The schema that an event sets, in ODF form.
+
+    Raises ValueError if it has neither form.
+    """
     if event.schema is not None:
         return event.schema
     if event.raw_arrow_schema is None:
@@ -101,7 +115,9 @@ def schema_of_event(event: SetDataSchema) -> DataSchema:
 
 
 def check_evolution(event: SetDataSchema, previous: SetDataSchema) -> None:
-    """Refuse a SetDataSchema that its predecessor does not admit. Events in legacy form are not judged.
+    """Refuse a SetDataSchema that its predecessor does not admit.
+
+    Events in legacy form are not judged.
 
     Raises InvalidBlock: NoOpEvent if nothing differs at all, InvalidEvent if data written so far would not fit.
     """
@@ -126,7 +142,9 @@ def check_evolution(event: SetDataSchema, previous: SetDataSchema) -> None:
 
 
 def check_slice_schema(dataset: DataSchema, new: DataSchema) -> None:
-    """Refuse data whose schema is not the dataset's: same columns in the same order, equal types, nothing less required.
+    """Refuse data whose schema is not the dataset's.
+
+    Same columns in the same order, equal types, nothing less required.
 
     Raises IncompatibleSchema with the first field in `place.field`.
     """
@@ -141,7 +159,9 @@ def check_slice_schema(dataset: DataSchema, new: DataSchema) -> None:
 
 
 def evolved_schema(current: DataSchema, given: DataSchema, *, of: str, hint: str) -> DataSchema:
-    """A dataset's schema where new rows have the columns `given`: what it has, then new optional columns; `current` if none is new.
+    """A dataset's schema where new rows have the columns `given`.
+
+    What it has, then new optional columns; `current` if none is new.
 
     `of` is for people what gives the columns. Raises IncompatibleSchema for any other difference, naming the first, with the hint.
     """
@@ -161,7 +181,10 @@ def evolved_schema(current: DataSchema, given: DataSchema, *, of: str, hint: str
 
 
 def check_same_order(schema: DataSchema, given: DataSchema, vocabulary: DatasetVocabulary, *, of: str) -> None:
-    """Raises IncompatibleSchema where columns of these names stand in another order; `of` is for people what gives them."""
+    """Raises IncompatibleSchema where columns of these names stand in another order.
+
+    `of` is for people what gives them.
+    """
     if [field.name for field in given.fields] != [field.name for field in schema.fields]:
         own = (vocabulary.offset, vocabulary.operation_type, vocabulary.system_time)
         named = [f"`{field.name}`" for field in schema.fields if field.name not in own]
@@ -171,7 +194,10 @@ def check_same_order(schema: DataSchema, given: DataSchema, vocabulary: DatasetV
 
 
 def schema_differences(current: DataSchema, new: DataSchema) -> tuple[SchemaDifference, ...]:
-    """All differences in meaning, in the order of the current schema; none for schemas that mean the same."""
+    """All differences in meaning, in the order of the current schema.
+
+    None for schemas that mean the same.
+    """
     current, new = with_explicit_defaults(current), with_explicit_defaults(new)
     same_attributes = _attributes(current.extra) == _attributes(new.extra)
     whole = () if same_attributes else (SchemaDifference("", FieldChange.ATTRIBUTES),)
@@ -231,7 +257,10 @@ def _type_differs(path: str, current: DataType, new: DataType) -> Iterator[Schem
 
 
 def _attributes(extra: ExtraAttributes | None) -> str:
-    """Attributes as canonical text, so that spacing and the order of keys do not count but `1` and `true` do."""
+    """Attributes as canonical text: spacing and key order do not count, types do.
+
+    So `1` and `true` differ.
+    """
     if extra is None:
         return "{}"
     try:

@@ -29,7 +29,9 @@ def slice_rules(
     system_time: Instant,
     data_schema: DataSchema | None = None,
 ) -> SliceRules:
-    """The rules for a slice of a block on top of `before`; `data_schema` is the schema if the chain has none yet.
+    """The rules for a slice of a block on top of `before`.
+
+    `data_schema` is the schema if the chain has none yet.
 
     Raises what a legacy schema raises that does not decode.
     """
@@ -46,7 +48,7 @@ def slice_rules(
 
 
 def _may_select_operations(state: ChainState) -> bool:
-    """Whether the transform of a derivative dataset perhaps says the operations of its records itself."""
+    """Whether a derivative's transform may state operations of its records itself."""
     if state.transform is None:
         return False
     text = _output_text(state.transform.event.transform)
@@ -56,5 +58,8 @@ def _may_select_operations(state: ChainState) -> bool:
 
 
 def _output_text(transform: Transform) -> str:
-    """The query that gives the output's columns: whatever steps before it select, it has to select again."""
+    """The query that gives the output's columns.
+
+    Whatever steps before it select, it has to select again.
+    """
     return transform.queries[-1].query if transform.queries else transform.query or ""

@@ -41,7 +41,7 @@ InputResolver: TypeAlias = Callable[[str], DatasetId | None]
 def plan_creation(
     snapshot: DatasetSnapshot, *, dataset_id: DatasetId, system_time: Instant, resolve: InputResolver
 ) -> list[EncodedBlock]:
-    """The blocks of a new dataset, seed first, to be committed with one move of the head.
+    """The blocks of a new dataset, seed first, committed with one move of the head.
 
     Raises InvalidManifest with the event's place (`metadata[2]`) for everything that the snapshot or the chain does not
     admit, missing inputs included (all of them are listed).
@@ -59,7 +59,7 @@ def plan_creation(
 def link_events(
     state: ChainState, events: Sequence[tuple[int, MetadataEvent]], *, system_time: Instant
 ) -> list[EncodedBlock]:
-    """Blocks of events of a snapshot behind a chain, each event with its place in the snapshot.
+    """Blocks of a snapshot's events behind a chain, each event with its place.
 
     Raises InvalidManifest with that place (`metadata[2]`) for what the chain does not admit.
     """
@@ -75,7 +75,10 @@ def link_events(
 
 
 def check_snapshot(snapshot: DatasetSnapshot) -> None:
-    """Refuse events that a snapshot must not hold, and events of the other kind of dataset. Raises InvalidManifest."""
+    """Refuse events that a snapshot of this kind must not hold.
+
+    Events of the other kind of dataset too. Raises InvalidManifest.
+    """
     for index, event in enumerate(snapshot.metadata):
         name = type(event).__name__
         match event:
@@ -92,7 +95,10 @@ def check_snapshot(snapshot: DatasetSnapshot) -> None:
 
 
 def normalised(event: MetadataEvent, index: int) -> MetadataEvent:
-    """The event with its transform in the stored form. Raises InvalidManifest; `index` is its place in the snapshot."""
+    """The event with its transform in the stored form.
+
+    Raises InvalidManifest; `index` is its place in the snapshot.
+    """
     match event:
         case SetTransform():
             return replace(event, transform=normalised_transform(event.transform, index))
@@ -103,7 +109,10 @@ def normalised(event: MetadataEvent, index: int) -> MetadataEvent:
 
 
 def normalised_transform(transform: Transform, index: int) -> Transform:
-    """`query` turned into a single step of `queries`. Raises InvalidManifest for both, or for two outputs."""
+    """`query` turned into a single step of `queries`.
+
+    Raises InvalidManifest for both, or for two outputs.
+    """
     if transform.query is not None:
         if transform.queries is not None:
             raise _invalid(index, "Cannot specify both 'query' and 'queries' in SetTransform")
@@ -118,7 +127,9 @@ def normalised_transform(transform: Transform, index: int) -> Transform:
 
 
 def resolve_inputs(events: Sequence[MetadataEvent], *, resolve: InputResolver) -> list[MetadataEvent]:
-    """Every input of every SetTransform by identity; its alias, if not given, is the reference as written.
+    """Every input of every SetTransform by identity.
+
+    Its alias, if not given, is the reference as written.
 
     Raises InvalidManifest that lists all inputs which `resolve` does not know.
     """

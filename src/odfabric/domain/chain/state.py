@@ -1,4 +1,4 @@
-"""What a chain says at one of its blocks: the summary that every rule and every reader asks.
+"""State of a chain at a block: the summary that every rule and reader asks.
 
 Owns `ChainState`, an immutable value. It holds the nearest event of each kind, so it can be made in either direction:
 `apply` adds a block on top, `merge` puts a newer stretch of a chain over an older one. Folding oldest first and reading
@@ -58,7 +58,9 @@ class Located(Generic[EventT_co]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainState:
-    """The nearest event of each kind, seen from `head` back to the seed. `head` None is the empty chain.
+    """The nearest event of each kind, seen from `head` back to the seed.
+
+    `head` None is the empty chain.
 
     `push_sources` holds the newest definition of each name, ordered by name. `disabled` is the newest Disable* event.
     """
@@ -96,7 +98,7 @@ class ChainState:
 
     @property
     def vocabulary(self) -> DatasetVocabulary:
-        """Names of the system columns: the nearest SetVocab, with defaults for what it leaves out."""
+        """Names of the system columns: the nearest SetVocab, then defaults."""
         return DatasetVocabulary.from_event(self.vocab.event if self.vocab else None)
 
     @property
@@ -126,7 +128,10 @@ class ChainState:
 
     @property
     def source_state(self) -> SourceState | None:
-        """Source state of the newest AddData; that of older ones is lost unless it was repeated."""
+        """Source state of the newest AddData.
+
+        That of older ones is lost unless it was repeated.
+        """
         return self.add_data.event.new_source_state if self.add_data else None
 
     def push_source(self, name: str) -> Located[AddPushSource] | None:
@@ -176,7 +181,10 @@ def state_of_block(block_hash: Multihash, block: MetadataBlock) -> ChainState:
 
 
 def merge(*, newer: ChainState, older: ChainState) -> ChainState:
-    """The state of a stretch of blocks put on top of another one. Associative; the empty state is neutral."""
+    """The state of a stretch of blocks put on top of another one.
+
+    Associative; the empty state is neutral.
+    """
     if newer.head is None:
         return older
     if older.head is None:
@@ -219,15 +227,18 @@ def newer_of(left: Located[EventT] | None, right: Located[EventT] | None) -> Loc
 
 
 def last_offset_of(event: DataEvent) -> int | None:
-    """Offset of the last record after a data event: the end of its own slice, else what it carries on."""
+    """Offset of the last record after a data event.
+
+    The end of its own slice, else what it carries on.
+    """
     return event.prev_offset if event.new_data is None else event.new_data.offset_interval.end
 
 
 def last_input_block_of(progress: ExecuteTransformInput) -> Multihash | None:
-    """The last block of an input that was consumed up to and including this transaction."""
+    """The last block of an input consumed up to and including this transaction."""
     return progress.new_block_hash or progress.prev_block_hash
 
 
 def last_input_offset_of(progress: ExecuteTransformInput) -> int | None:
-    """The last record of an input that was consumed up to and including this transaction."""
+    """The last record of an input consumed up to and including this transaction."""
     return progress.prev_offset if progress.new_offset is None else progress.new_offset

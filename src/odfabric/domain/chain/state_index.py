@@ -1,4 +1,4 @@
-"""Deciding about current-state indexes: which dataset has one, of what, and when it is worth the work to bring it forward.
+"""Decisions about current-state indexes: which dataset has one, of what, when.
 
 Owns the choice by merge strategy and the epoch, which ties an index to everything that it depends on. Invariant: two chain states
 of one epoch give indexes with the same rows. Not here: rows (`formats.slices.state_rows`), where an index lies (`ports.datasets.state_index`).
@@ -76,7 +76,10 @@ class NoIndex:
 
 
 def index_definition(state: ChainState) -> IndexDefinition | NoIndex:
-    """The index that a dataset should have. Its merges say which: a Ledger needs the keys ever seen, what knows states net rows."""
+    """The index that a dataset should have.
+
+    Its merges say which: a Ledger needs the keys ever seen, what knows states net rows.
+    """
     found = {(mode, keys_of(source)) for source in _strategies(state) if (mode := _mode(source)) is not None}
     if not found:
         return NoIndex("no source merges by key")
@@ -90,14 +93,20 @@ def index_definition(state: ChainState) -> IndexDefinition | NoIndex:
 
 
 def row_columns(state: ChainState, schema: DataSchema) -> tuple[DataField, ...]:
-    """The columns that make a row what it is: all but offset, op and system time, each optional in older slices."""
+    """The columns that identify a row: all but offset, op and system time.
+
+    Each is optional in older slices.
+    """
     vocabulary = state.vocabulary
     apart = (vocabulary.offset, vocabulary.operation_type, vocabulary.system_time)
     return tuple(DataField(name=one.name, type=_optional(one.type)) for one in schema.fields if one.name not in apart)
 
 
 def not_addable(columns: tuple[DataField, ...]) -> DataField | None:
-    """The first column with values, within lists and structs too, that cannot be compared; None if all can."""
+    """The first column with values that cannot be compared; None if all can.
+
+    Values within lists and structs count too.
+    """
     return next((one for one in columns if not _is_addable(one.type, nested=False)), None)
 
 
@@ -120,8 +129,10 @@ def _not_indexable(columns: tuple[DataField, ...]) -> DataField | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexPace:
-    """When an index is brought forward: once it is more than `tail_blocks_max` blocks behind, or more rows than the
-    `tail_share_max`-th part of what it keeps and than `tail_rows_min`. It can tell states of the last `history_blocks` blocks."""
+    """When an index is brought forward, and how far back it can tell states.
+
+    Once it is more than `tail_blocks_max` blocks behind, or more rows than the `tail_share_max`-th part of what it
+    keeps and than `tail_rows_min`. It can tell states of the last `history_blocks` blocks."""
 
     tail_blocks_max: int
     tail_rows_min: int
@@ -130,7 +141,7 @@ class IndexPace:
 
 
 def is_due(state: ChainState, frontier: IndexFrontier | None, pace: IndexPace) -> bool:
-    """Whether to bring an index forward: not for each commit, and never one that has stopped."""
+    """Whether to bring an index forward; not each commit, never a stopped one."""
     if state.last_data is None:
         return False
     upper, next_offset, rows = 0, 0, 0
@@ -183,7 +194,10 @@ def _definition(
 
 
 def _epoch(state: ChainState, mode: IndexMode, keys: tuple[str, ...], columns: tuple[DataField, ...]) -> str:
-    """Not in it: columns that are no keys, for a chain admits no change of them but further ones that may be null."""
+    """The epoch, without columns that are no keys.
+
+    A chain admits no change of those but further ones that may be null.
+    """
     assert state.seed is not None
     vocabulary = state.vocabulary
     document = [

@@ -1,4 +1,4 @@
-"""How many bytes the blocks of a chain store: themselves, and the slices and checkpoints that they name."""
+"""How many bytes a chain stores: its blocks, slices and checkpoints."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from odfabric.model.metadata import AddData, ExecuteTransform, MetadataEvent
 
 
 def stored_bytes(blocks: Iterable[EncodedBlock]) -> int:
-    """Bytes of these blocks and of the objects that they add. An object that a block names again is counted again."""
+    """Bytes of these blocks and of the objects that they add.
+
+    An object that a block names again is counted again.
+    """
     return sum(len(block.data) + object_bytes(block.block.event) for block in blocks)
 
 

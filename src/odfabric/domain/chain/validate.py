@@ -317,7 +317,10 @@ def _data_checkpoint_or_watermark_advances(event: DataEvent, last: DataEvent | N
 
 
 def _check_add_push_source(state: ChainState, event: AddPushSource) -> None:
-    """The nearest of three decides: the same source, a polling source, a Disable event."""
+    """The nearest of three decides.
+
+    The same source, a polling source, a Disable event.
+    """
     same = state.push_source(event.source_name)
     found = [located for located in (same, state.polling_source, state.disabled) if located is not None]
     if not found:

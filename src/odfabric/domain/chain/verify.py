@@ -42,7 +42,10 @@ class ProblemKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerificationProblem:
-    """One finding. `object` is the data slice or checkpoint that is wrong, None if the block itself is."""
+    """One finding.
+
+    `object` is the data slice or checkpoint that is wrong, None if the block itself is.
+    """
 
     kind: ProblemKind
     dataset: DatasetId
@@ -53,7 +56,10 @@ class VerificationProblem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundSlice:
-    """What a stored data slice is. `logical_hash` and `rows` are None where they were not determined."""
+    """What a stored data slice is.
+
+    `logical_hash` and `rows` are None where they were not determined.
+    """
 
     size: int
     physical_hash: Multihash
@@ -64,7 +70,7 @@ class FoundSlice:
 def verify_links(
     dataset: DatasetId, links: Iterable[ChainLink], *, now: Instant | None = None
 ) -> tuple[ChainState, VerificationProblem | None]:
-    """Judge a whole chain, oldest block first, whose bytes were found to hash to their names.
+    """Judge a whole chain, oldest block first, whose bytes match their hashes.
 
     Returns the state at the last good block and the first problem, if any.
     """
@@ -83,7 +89,9 @@ def verify_links(
 def verify_slice(
     dataset: DatasetId, kind: DatasetKind, block: Multihash, *, declared: DataSlice, found: FoundSlice | None
 ) -> VerificationProblem | None:
-    """Compare a stored slice with what its block declares; `found` None means that there is no such object.
+    """Compare a stored slice with what its block declares.
+
+    `found` None means that there is no such object.
 
     A slice of a derivative dataset may have other bytes if its rows are the same: `logical_hash` has to be given when the
     physical hashes differ. Raises ValueError if it is not.
@@ -116,7 +124,10 @@ def _slice_mismatch(kind: DatasetKind, declared: DataSlice, found: FoundSlice) -
 def verify_checkpoint(
     dataset: DatasetId, block: Multihash, *, declared: Checkpoint, found: Checkpoint | None
 ) -> VerificationProblem | None:
-    """Compare a stored checkpoint with what its block declares; `found` None means that there is no such object."""
+    """Compare a stored checkpoint with what its block declares.
+
+    `found` None means that there is no such object.
+    """
     name = declared.physical_hash
     if found is None:
         return _problem(ProblemKind.OBJECT_NOT_FOUND, dataset, block, name, "the checkpoint is missing")
@@ -132,7 +143,9 @@ def verify_checkpoint(
 def verify_replay(
     dataset: DatasetId, block: Multihash, *, expected: ExecuteTransform, actual: ExecuteTransform
 ) -> VerificationProblem | None:
-    """Compare a committed transaction with its replay: everything but the bytes of files and the checkpoint.
+    """Compare a committed transaction with its replay, except for files' bytes.
+
+    Everything but the bytes of files and the checkpoint.
 
     Those two depend on the writer and on the engine's version; rows, offsets, watermark and inputs must not.
     """
@@ -151,7 +164,7 @@ def verify_replay(
 
 
 def needs_other_engine(error: OdfError) -> bool:
-    """Whether a replay failed only because the engine that made the transaction is not the one that was asked."""
+    """Whether a replay failed only because another engine made the transaction."""
     return error.place.rule in (ENGINE_RULE, FOREIGN_CHECKPOINT_RULE)
 
 

@@ -92,7 +92,9 @@ def walk(
 def read_state(
     source: BlockSource, head: Multihash | None, *, base: ChainState | None = None, blocks_max: int | None = None
 ) -> ChainState:
-    """The state at `head`. With `base`, the state of an ancestor, only the blocks above it are read.
+    """The state at `head`.
+
+    With `base`, the state of an ancestor, only the blocks above it are read.
 
     Raises as `walk`; ChainsDiverged if `base` is not an ancestor's.
     """

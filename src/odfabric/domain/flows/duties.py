@@ -1,4 +1,7 @@
-"""When a duty of the node is neglected, and when a round of it is worth a report. Pure."""
+"""When a duty of the node is neglected, and when a round of it is worth a report.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -33,13 +36,16 @@ def state_of(report: DutyReport | None, duty: Duty, *, now: Instant) -> DutyStat
 
 
 def next_report(before: DutyReport | None, *, duty: Duty, worker: str, error: str | None, now: Instant) -> DutyReport:
-    """The report of a round that has just ended; `before` is the last one of this process."""
+    """The report of a round that has just ended.
+
+    `before` is the last one of this process.
+    """
     since = before.failing_since if before is not None and before.failing_since is not None else now
     return DutyReport(duty=duty, worker=worker, at=now, error=error, failing_since=since if error is not None else None)
 
 
 def is_news(before: DutyReport | None, report: DutyReport) -> bool:
-    """Whether a report should be stored: the outcome is another, or the last one is old."""
+    """Whether to store a report: its outcome is another, or the last one is old."""
     return before is None or before.error != report.error or _seconds(before.at, report.at) >= REPORT_S
 
 

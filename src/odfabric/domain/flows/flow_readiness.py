@@ -39,7 +39,10 @@ class WaitForRecords:
 
 @dataclass(frozen=True, slots=True)
 class WaitForInputs:
-    """For datasets on the way to it that run in the same wave; `at` is when it starts in any case."""
+    """For datasets on the way to it that run in the same wave.
+
+    `at` is when it starts in any case.
+    """
 
     datasets: tuple[DatasetId, ...]
     at: Instant
@@ -91,7 +94,10 @@ Readiness: TypeAlias = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts:
-    """What is known of a waiting run: the running run of its flow, unfinished runs of datasets above it, records that wait for it."""
+    """Facts about a waiting run.
+
+    The running run of its flow, unfinished runs of datasets above it, records that wait for it.
+    """
 
     running: FlowRun | None = None
     above: Collection[FlowRun] = ()
@@ -131,7 +137,10 @@ def _is_waited_for(above: FlowRun, run: FlowRun) -> bool:
 
 
 def _due(run: FlowRun, now: Instant) -> Instant | None:
-    """When it is due, None if it is. A run that was made after now is of a clock that was ahead."""
+    """When it is due, None if it is.
+
+    A run that was made after now is of a clock that was ahead.
+    """
     return run.due_at if run.updated_at <= now < run.due_at else None
 
 
@@ -155,7 +164,9 @@ def _buffering(run: FlowRun, trigger: Reactive, facts: RunFacts, now: Instant) -
 
 
 def in_turn(waiting: Iterable[tuple[FlowRun, str]], running: Iterable[str]) -> list[FlowRun]:
-    """Waiting runs in the order in which they may start: each time the oldest of the owner with the fewest runs at work.
+    """Waiting runs in the order in which they may start.
+
+    Each time the oldest of the owner with the fewest runs at work.
 
     Both come with the owners of their flows, `waiting` oldest first.
     """

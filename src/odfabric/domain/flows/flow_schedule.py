@@ -21,7 +21,10 @@ PAUSE_S_MAX = 86_400
 
 
 def check_cron(trigger: Cron) -> None:
-    """Raises InvalidRequest for an expression that cannot be read or never fires, and for an unknown time zone."""
+    """Raises InvalidRequest for a cron expression or a time zone that is invalid.
+
+    For an expression that cannot be read or never fires, and for an unknown time zone.
+    """
     zone = _zone(trigger.zone)
     if len(trigger.expression.split()) != 5:
         raise InvalidRequest(f"`{trigger.expression[:100]}` has not five fields", hint=CRON_HINT)
@@ -36,7 +39,9 @@ def check_cron(trigger: Cron) -> None:
 
 
 def next_start(trigger: Trigger, *, last: Instant | None, now: Instant) -> Instant | None:
-    """When a schedule starts the next run: after the last one by its duration, at once if that has passed; for cron the first time after now.
+    """When a schedule starts the next run.
+
+    After the last one by its duration, at once if that has passed; for cron the first time after now.
 
     None for a trigger that is no schedule. An instant further away than the duration is of a clock that was ahead, and counts from now.
     """
@@ -61,7 +66,10 @@ def is_too_far(flow: Flow, now: Instant) -> bool:
 
 
 def retry_pause_s(policy: RetryPolicy, attempt: int, *, jitter: float) -> float | None:
-    """Pause in seconds after a failed attempt, the first being 1; None if there is no other one. `jitter` is from 0 to below 1."""
+    """Pause in seconds after a failed attempt, the first being 1.
+
+    None if there is no other one. `jitter` is from 0 to below 1.
+    """
     if attempt > policy.attempts_max:
         return None
     pause = float(policy.pause_s)

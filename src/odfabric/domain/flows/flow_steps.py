@@ -1,4 +1,4 @@
-"""What becomes of flows and runs: pure steps from one state of the rows to the next.
+"""Pure steps of flows and runs, from one state of the rows to the next.
 
 Owns how causes merge, how a run ends, when a flow stops. Not here: when a run starts (`domain.flows.flow_readiness`), writing (`ports.jobs.flows`).
 """
@@ -17,7 +17,9 @@ CAUSES_KEPT_MAX = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFailure:
-    """How an attempt failed: the problem document (JSON text), the same in a sentence, and the head of the dataset at that time.
+    """How an attempt failed.
+
+    The problem document (JSON text), the same in a sentence, and the head of the dataset at that time.
 
     `outside` if nothing of the dataset is to blame; `blames_query` if its query, or what it reads, is.
     """
@@ -30,7 +32,7 @@ class RunFailure:
 
 
 def with_cause(run: FlowRun, cause: Cause, *, due_at: Instant) -> FlowRun:
-    """The waiting run, for one more reason: it keeps its place and its wave, and is not due later than before."""
+    """The waiting run with one more cause: same place and wave, due no later."""
     return replace(
         run,
         causes=(*run.causes, cause)[:CAUSES_KEPT_MAX] if cause not in run.causes else run.causes,

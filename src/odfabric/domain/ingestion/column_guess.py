@@ -1,4 +1,6 @@
-"""Guess columns from all rows of a file: names, the narrowest type that every value has, and why no narrower one.
+"""Guess columns from all rows of a file.
+
+Names, the narrowest type that every value has, and why no narrower one.
 
 Owns which values have which type, for cells of CSV and values of JSON, and which of them a reader takes as a chosen type. Invariant: a guessed
 type is that of every value, and what is said against a type - how many values do not have it, the first of them and its line - is so; memory
@@ -47,7 +49,10 @@ _NO_NUMBERS = frozenset({"nan", *(f"{sign}{word}" for sign in ("", "+", "-") for
 
 
 class GuessedType(Enum):
-    """Types that are guessed, in the order in which they are tried; every value is a text."""
+    """Types that are guessed, in the order in which they are tried.
+
+    Every value is a text.
+    """
 
     BOOL = "Bool"
     INT64 = "Int64"
@@ -69,7 +74,7 @@ _FIRST_SIGNS = frozenset("-0123456789")
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """What speaks against a type: how many values do not have it, and the first of them with its line."""
+    """What rules out a type: how many values lack it, and the first with its line."""
 
     type: GuessedType
     count: int
@@ -79,7 +84,10 @@ class Misfit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuessedColumn:
-    """A column. `values` counts those that are there, `missing` the others; `misfits` are of narrower types, the nearest first."""
+    """A column.
+
+    `values` counts those that are there, `missing` the others; `misfits` are of narrower types, the nearest first.
+    """
 
     name: str
     type: GuessedType
@@ -98,7 +106,10 @@ class _Seen:
 
 
 class ColumnGuess:
-    """What is known of the columns of a file after the rows so far; columns in the order in which they are met, `names` first."""
+    """What is known of the columns of a file after the rows so far.
+
+    Columns in the order in which they are met, `names` first.
+    """
 
     def __init__(self, names: Iterable[str] = (), *, cells: bool) -> None:
         """`cells`: values are cells of CSV, of which an empty one is missing."""
@@ -220,7 +231,10 @@ def _is_date(text: str) -> bool:
 
 
 class WantedType(Enum):
-    """Kinds of types that a reader is asked to make of values; ANY is left to the reader."""
+    """Kinds of types that a reader is asked to make of values.
+
+    ANY is left to the reader.
+    """
 
     BOOL = "truth values"
     WHOLE = "integers"
@@ -233,7 +247,10 @@ class WantedType(Enum):
 
 @dataclass(frozen=True, slots=True)
 class WantedColumn:
-    """What a column is read as; `within` bounds integers. Without `is_optional` every row has a value."""
+    """What a column is read as; `within` bounds integers.
+
+    Without `is_optional` every row has a value.
+    """
 
     name: str
     type: WantedType
@@ -243,7 +260,10 @@ class WantedColumn:
 
 @dataclass(frozen=True, slots=True)
 class RefusedValue:
-    """A value that cannot be read as what its column is to be, None where one is missing; its line, column, and what was wanted."""
+    """A value that does not fit its column; its line, column, and what was wanted.
+
+    None where a value is missing.
+    """
 
     line: int
     column: str

@@ -28,7 +28,7 @@ _HEX_DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class IdempotencyEntry:
-    """One keyed push: SHA3-256 of (account, route, key) and SHA3-256 of the body, 32 bytes each."""
+    """One keyed push: SHA3-256 of (account, route, key) and of the body, 32 bytes."""
 
     key_hash: bytes
     body_digest: bytes
@@ -39,7 +39,7 @@ class IdempotencyEntry:
 
 
 def idempotency_key_hash(*, account: str, route: str, key: str) -> bytes:
-    """SHA3-256 over the three texts, each preceded by its length in bytes (u64 little-endian)."""
+    """SHA3-256 over the three texts, each after its length (bytes, u64 little-endian)."""
     digest = hashlib.sha3_256()
     for part in (account, route, key):
         encoded = part.encode()

@@ -37,12 +37,15 @@ AUTO_SOURCE_NAME = "auto"
 
 
 def polling_source(state: ChainState) -> SetPollingSource | None:
-    """The source that a dataset polls, None if it has none (which is not an error: it is up to date)."""
+    """The source that a dataset polls, None if it has none: it is up to date then."""
     return None if state.polling_source is None else state.polling_source.event
 
 
 def push_source(state: ChainState, source_name: str | None) -> AddPushSource:
-    """The source that pushed data goes to: the named one, or the single one. Raises SourceNotFound."""
+    """The source that pushed data goes to: the named one, or the single one.
+
+    Raises SourceNotFound.
+    """
     if state.polling_source is not None:
         raise SourceNotFound(
             "Expected a named push source, but found polling source", hint="the dataset fetches its data by itself"
@@ -67,7 +70,10 @@ def push_source(state: ChainState, source_name: str | None) -> AddPushSource:
 
 
 def auto_push_source(media_type: str) -> AddPushSource:
-    """The source that is created for a file which is pushed to a dataset without any. Raises UnsupportedMediaType."""
+    """The source that is created for a file which is pushed to a dataset without any.
+
+    Raises UnsupportedMediaType.
+    """
     return AddPushSource(
         source_name=AUTO_SOURCE_NAME, read=best_effort_read_step(media_type), merge=MergeStrategyAppend()
     )
@@ -115,7 +121,9 @@ def plan_add_data(
 
 
 def schema_events(state: ChainState, data_schema: DataSchema | None) -> list[MetadataEvent]:
-    """SetDataSchema if the dataset has no schema yet; otherwise nothing, provided the new data fits.
+    """SetDataSchema if the dataset has no schema yet.
+
+    Otherwise nothing, provided the new data fits.
 
     Raises IncompatibleSchema.
     """

@@ -19,9 +19,11 @@ SAID_WHEN_EMPTY = "a table without rows is said by a header alone (Csv), by [] (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntakeLimits:
-    """`shrink_max`: the largest share of its rows that a Snapshot of `snapshot_rows_min` rows or more may lose by one ingest, 1 is all;
-    `confirmed`: whoever asked for it knows. `rejected_rows_max`: most rows of one ingest that a quarantine takes;
-    `column_name_bytes_max`: longest name of a column that comes with the data.
+    """Limits of one ingest: lost rows, rejected rows, column names.
+
+    `shrink_max`: the largest share of its rows that a Snapshot of `snapshot_rows_min` rows or more may lose by one
+    ingest, 1 is all; `confirmed`: whoever asked for it knows. `rejected_rows_max`: most rows of one ingest that a
+    quarantine takes; `column_name_bytes_max`: longest name of a column that comes with the data.
     """
 
     shrink_max: float = 1.0
@@ -58,7 +60,10 @@ UNLIMITED = IntakeLimits(confirmed=True)
 
 
 def check_has_bytes(sizes: dict[str, int], merge: MergeStrategy, *, has_rows: bool) -> None:
-    """Refuse files without a byte, by name and size, where they would empty a dataset. Raises InvalidData."""
+    """Refuse files without a byte, by name and size, where they would empty a dataset.
+
+    Raises InvalidData.
+    """
     if isinstance(merge, MergeStrategySnapshot) and has_rows and not any(sizes.values()):
         name = next(iter(sizes))
         raise InvalidData("The file is empty", place=Place(file=name, rule="empty-file"), hint=SAID_WHEN_EMPTY)

@@ -36,7 +36,10 @@ _ROW_BY_ROW = (ReadStepCsv, ReadStepNdJson)
 
 
 def intake_rules(read: ReadStep) -> IntakeRules:
-    """The rules of a source, those of every source where it says nothing. Raises InvalidManifest naming the attribute."""
+    """The rules of a source, those of every source where it says nothing.
+
+    Raises InvalidManifest naming the attribute.
+    """
     attributes = _attributes(read)
     known: dict[str, Callable[[object], object]] = {
         CONTRACT: lambda value: _one_of(CONTRACT, value, FieldContract),

@@ -61,14 +61,17 @@ def read_step_for(declared: ReadStep, media_type: str | None) -> ReadStep:
 
 
 def best_effort_read_step(media_type: str) -> ReadStep:
-    """How data of `media_type` is read when no source says anything. Raises UnsupportedMediaType."""
+    """How data of `media_type` is read when no source says anything.
+
+    Raises UnsupportedMediaType.
+    """
     reader, charset = _reader_of(media_type)
     reader = replace(reader, header=True, infer_schema=True) if isinstance(reader, ReadStepCsv) else reader
     return _in_charset(reader, charset)
 
 
 def _reader_of(media_type: str) -> tuple[ReadStep, str | None]:
-    """The step of a media type without options, and its `charset` under the name of `encoding_name`."""
+    """The step of a media type without options; `charset` becomes `encoding_name`."""
     essence, *parameters = (part.strip() for part in media_type.split(";"))
     reader = _READERS.get(essence.lower())
     if reader is None:
@@ -91,7 +94,10 @@ def _charset(parameter: str) -> str | None:
 
 
 def _in_charset(step: ReadStep, charset: str | None) -> ReadStep:
-    """The step for bytes whose sender says that they are of `charset`. Raises UnsupportedMediaType."""
+    """The step for bytes whose sender says that they are of `charset`.
+
+    Raises UnsupportedMediaType.
+    """
     if charset is None or isinstance(step, ReadStepParquet | ReadStepEsriShapefile):
         return step
     encoding = encoding_name(step.encoding) if isinstance(step, _ENCODED) else _UTF_8

@@ -37,6 +37,9 @@ def may_be_joined(source: AddPushSource, read: ReadStep) -> bool:
 
 
 def joined_bodies(bodies: Iterable[bytes]) -> bytes:
-    """The bodies as one, each beginning on a line of its own; a byte order mark is one at the beginning only."""
+    """The bodies as one, each beginning on a line of its own.
+
+    A byte order mark is one at the beginning only.
+    """
     plain = (body.removeprefix(BOM_UTF8) for body in bodies)
     return b"".join(body if body.endswith(_LINE_END) or not body else body + _LINE_END for body in plain)

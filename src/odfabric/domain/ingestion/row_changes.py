@@ -23,13 +23,19 @@ ADDED_COLUMNS = "odfabric.dev/added-columns"
 def change_attributes(
     changes: RowChanges, undeclared: Sequence[UndeclaredField], *, merge: MergeStrategy
 ) -> dict[str, object]:
-    """The attributes of a block. A strategy that only ever adds rows leaves nothing to be said of changes."""
+    """The attributes of a block.
+
+    A strategy that only ever adds rows leaves nothing to be said of changes.
+    """
     found: dict[str, object] = {} if isinstance(merge, MergeStrategyAppend) else {CHANGES: changes_value(changes)}
     return {**found, UNDECLARED: undeclared_value(undeclared)} if undeclared else found
 
 
 def changes_value(changes: RowChanges) -> dict[str, int]:
-    """As JSON: `added`, `corrected`, `retracted`, and `unchanged` if that was counted; `knownKeys` if there are any."""
+    """As JSON: `added`, `corrected`, `retracted`.
+
+    And `unchanged` if that was counted; `knownKeys` if there are any.
+    """
     value = {"added": changes.added, "corrected": changes.corrected, "retracted": changes.retracted}
     if changes.unchanged is not None:
         value["unchanged"] = changes.unchanged
@@ -42,7 +48,10 @@ def undeclared_value(undeclared: Sequence[UndeclaredField]) -> list[dict[str, ob
 
 
 def row_changes(attributes: Mapping[str, Any], *, records: int) -> RowChanges:
-    """What the attributes of a block with so many records say; that all were added where they say nothing."""
+    """What the attributes of a block with so many records say.
+
+    That all were added where they say nothing.
+    """
     match attributes.get(CHANGES):
         case {"added": int(added), "corrected": int(corrected), "retracted": int(retracted), **others}:
             return RowChanges(
@@ -70,7 +79,10 @@ def undeclared_fields(attributes: Mapping[str, Any]) -> tuple[UndeclaredField, .
 
 
 def rejected_attributes(rejected: RejectedRows | None) -> dict[str, object]:
-    """The attributes of a block beside which rows were rejected; none if there were none."""
+    """The attributes of a block beside which rows were rejected.
+
+    None if there were none.
+    """
     return {} if rejected is None else {REJECTED: rejected_value(rejected)}
 
 

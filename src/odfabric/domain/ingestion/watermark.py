@@ -12,12 +12,15 @@ from odfabric.model.instant import Instant
 def ingest_watermark(
     previous: Instant | None, *, max_event_time: Instant | None, explicit: Instant | None = None
 ) -> Instant | None:
-    """Watermark of an AddData: the one that the caller gave, else the greatest event time seen, never below `previous`."""
+    """Watermark of an AddData: given, else greatest event time, at least `previous`."""
     return not_before(previous, max_event_time if explicit is None else explicit)
 
 
 def transform_watermark(previous: Instant | None, *, computed: Instant | None) -> Instant | None:
-    """Watermark of an ExecuteTransform from what the engine computed, which forgets what it saw if it keeps no state."""
+    """Watermark of an ExecuteTransform from what the engine computed.
+
+    An engine that keeps no state forgets what it saw.
+    """
     return not_before(previous, computed)
 
 

@@ -50,7 +50,10 @@ class Action(Enum):
 
 
 class Verdict(Enum):
-    """HIDDEN: the subject must not learn that the object exists. STRANGER: it would take an account. RESERVED: only the node does it."""
+    """HIDDEN: the subject must not learn that the object exists.
+
+    STRANGER: it would take an account. RESERVED: only the node does it.
+    """
 
     ALLOWED = "allowed"
     HIDDEN = "hidden"
@@ -89,7 +92,9 @@ _ROLES_OF_MEMBERS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """Who asks, and how far the credential goes that proves it. Without an account it is a stranger.
+    """Who asks, and how far the credential goes that proves it.
+
+    Without an account it is a stranger.
 
     `organisations` are those that the account is a member of. `scopes` and `datasets` (None: all) bound what the account's rights are
     used for; `token` is the id of the token that was shown, `address` the peer's. `trace` is what the request belongs to: it decides nothing.
@@ -109,12 +114,15 @@ class Subject:
 
     @property
     def is_admin(self) -> bool:
-        """Whether the node's admin asks, with a credential that goes so far; for its datasets, if it is for certain ones."""
+        """Whether the node's admin asks, with a credential that goes so far.
+
+        For its datasets, if it is for certain ones.
+        """
         return self.account is not None and self.account.is_admin and self.has_scope(Scope.ADMIN)
 
     @property
     def administers(self) -> bool:
-        """Whether the node's admin asks, with a credential that is not for certain datasets only."""
+        """Whether the node's admin asks, with a credential not limited to datasets."""
         return self.is_admin and self.datasets is None
 
     @property
@@ -148,7 +156,9 @@ STRANGER = Subject(scopes=frozenset())
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Viewer:
-    """Which datasets a subject may read, as a condition that a database can look for; see `AccessPolicy.viewer`.
+    """Which datasets a subject may read, as a condition that a database can look for.
+
+    See `AccessPolicy.viewer`.
 
     A dataset is visible if `everything`, or if it is named under `owners` or granted to `grantees`, and its id is in `only`
     (None: any); or if it is granted to everybody. With `open_node` everybody reads every dataset but the system's.
@@ -161,7 +171,7 @@ class Viewer:
     only: frozenset[DatasetId] | None
 
     def admits(self, dataset: DatasetId, owner: Name, granted: Iterable[Grantee]) -> bool:
-        """Whether a dataset is visible that is named under `owner` and granted to `granted`."""
+        """Whether a dataset named under `owner` and granted to `granted` is visible."""
         to = frozenset(granted)
         if EVERYONE in to or (self.open_node and owner != SYSTEM_ACCOUNT):
             return True
@@ -171,14 +181,20 @@ class Viewer:
 
 @dataclass(frozen=True, slots=True)
 class AccessPolicy:
-    """The rules of a node. `anonymous_read` opens all its datasets, but the system's, for reading by everybody."""
+    """The rules of a node.
+
+    `anonymous_read` opens all its datasets, but the system's, for reading by everybody.
+    """
 
     anonymous_read: bool = False
 
     def role(
         self, subject: Subject, dataset: DatasetId, owner: AccountName, grants: Sequence[Grant]
     ) -> DatasetRole | None:
-        """The role of a subject on a dataset that is named under `owner`; `grants` are those on this dataset, to anybody."""
+        """The role of a subject on a dataset that is named under `owner`.
+
+        `grants` are those on this dataset, to anybody.
+        """
         roles = [grant.role for grant in grants if grant.grantee == EVERYONE]
         if self.anonymous_read and owner != SYSTEM_ACCOUNT:
             roles.append(DatasetRole.READER)
@@ -206,7 +222,9 @@ class AccessPolicy:
         return Verdict.ALLOWED if in_scope else Verdict.OUT_OF_SCOPE
 
     def decide_here(self, subject: Subject, action: Action, *, under: AccountName | None = None) -> Verdict:
-        """Whether `subject` may do `action` to the node, or to the account `under`: CREATE, MANAGE, SIGN_IN, ADMINISTER, READ.
+        """Whether `subject` may do `action` to the node, or to the account `under`.
+
+        CREATE, MANAGE, SIGN_IN, ADMINISTER, READ.
 
         READ is listing and asking: everybody may, and gets what is visible. An admin may CREATE and MANAGE under every account but the
         system's; members of an organisation may CREATE under it, its admins MANAGE it. A token for certain datasets does none of it.
@@ -261,7 +279,10 @@ Refused: TypeAlias = Literal[Verdict.HIDDEN, Verdict.STRANGER, Verdict.OUT_OF_SC
 
 
 def refusal(verdict: Refused, action: Action, subject: Subject, *, shown: str, what: str = "dataset") -> OdfError:
-    """The error of a verdict. `shown` is what was asked for, as the caller has written it."""
+    """The error of a verdict.
+
+    `shown` is what was asked for, as the caller has written it.
+    """
     match verdict:
         case Verdict.HIDDEN:
             return hidden(subject, shown, what=what)
@@ -293,12 +314,15 @@ def signed_in(subject: Subject) -> Account:
 
 
 def hidden(subject: Subject, shown: str, *, what: str = "dataset") -> NotFound:
-    """What a subject is told of a thing that does not exist, or that it may not know of: the same."""
+    """The same answer for a thing that does not exist and one that is hidden."""
     return NotFound(what, shown, hint=STRANGER_HINT if subject.account is None else None)
 
 
 def as_organisation(organisation: Account) -> Subject:
-    """The subject whose rights count for work done later for an organisation: those that it was granted and what it owns."""
+    """The subject whose rights count for an organisation's later work.
+
+    Those that it was granted and what it owns.
+    """
     if organisation.kind is not AccountKind.ORGANISATION:
         raise ValueError(f"{organisation.name} is no organisation")
     return Subject(account=organisation)

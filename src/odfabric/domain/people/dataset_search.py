@@ -29,7 +29,7 @@ DOCUMENT_VERSION = 1
 
 
 def words_of(text: str) -> Iterator[str]:
-    """The words of a text in its order: runs of letters, digits and marks, without case and accents."""
+    """The words of a text in order: letters, digits and marks, case- and accent-free."""
     word: list[str] = []
     for sign in unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold()):
         if unicodedata.combining(sign):
@@ -49,7 +49,7 @@ def asked_words(text: str) -> tuple[str, ...]:
 
 
 def asked_label(text: str) -> str:
-    """A keyword or the short name of a licence as it is counted and looked for: without case, with single spaces, cut."""
+    """A keyword or licence as counted and sought: no case, single spaces, cut."""
     folded = unicodedata.normalize("NFKC", text).casefold().replace("\x00", "")
     return " ".join(folded.split())[:LABEL_CHARACTERS_MAX]
 
@@ -61,7 +61,9 @@ def matches(asked: Iterable[str], words: Collection[str]) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchDocument:
-    """What the chain of a dataset says at `head` to those who search: a projection, which can be derived again at any time.
+    """What a chain says at `head` to those who search.
+
+    A projection, which can be derived again at any time.
 
     `name_words` are some of `about_words` (and of description and keywords), and these are some of `words`. `keywords` and `license` are labels
     (`asked_label`); `inputs` are the datasets that the transform in force reads.
@@ -110,7 +112,10 @@ class Narrowing:
     viewer: Viewer | None = None
 
     def __post_init__(self) -> None:
-        """Raises ValueError for words that `asked_words` did not make: adapters put them into queries."""
+        """Raises ValueError for words that `asked_words` did not make.
+
+        Adapters put them into queries.
+        """
         if any(list(words_of(word)) != [word] for word in self.words):
             raise ValueError("words of a search are made by asked_words")
 
@@ -120,7 +125,9 @@ EVERYTHING = Narrowing()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facets:
-    """How many datasets there are of each kind, account, keyword and licence; `changed` goes with the times that were asked for.
+    """How many datasets there are of each kind, account, keyword and licence.
+
+    `changed` goes with the times that were asked for.
 
     Counts of values are in order of count, then value, the largest first, and not more than were asked for.
     """

@@ -59,6 +59,6 @@ RESERVED_ACCOUNT_NAMES = frozenset(
 
 
 def check_account_name(name: Name) -> None:
-    """Refuse an account name that a route of the node has taken, in any case of letters. Raises InvalidName."""
+    """Refuse an account name that a route has taken, in any case. Raises InvalidName."""
     if name.folded in RESERVED_ACCOUNT_NAMES:
         raise InvalidName(f"Account name '{name}' is reserved", hint="choose another name")

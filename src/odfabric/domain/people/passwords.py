@@ -37,7 +37,9 @@ class PasswordRules:
 
 
 def normalised(password: str, *, bytes_max: int) -> str:
-    """The form of a password that is hashed and compared: Unicode's NFKC. Applied to its own result it changes nothing.
+    """The form of a password that is hashed and compared: Unicode's NFKC.
+
+    Applied to its own result it changes nothing.
 
     Raises LimitExceeded with `password_bytes_max`, InvalidRequest for what is no text.
     """
@@ -49,7 +51,10 @@ def normalised(password: str, *, bytes_max: int) -> str:
 
 
 def check_new_password(password: str, rules: PasswordRules, *, name: str, email: str | None = None) -> None:
-    """Whether a password may be chosen for the account of this name. Raises InvalidRequest saying what to choose, LimitExceeded."""
+    """Whether a password may be chosen for the account of this name.
+
+    Raises InvalidRequest saying what to choose, LimitExceeded.
+    """
     text = normalised(password, bytes_max=rules.bytes_max)
     if len(text) < rules.characters_min:
         _refuse(
@@ -93,7 +98,10 @@ def _known_words(name: str, email: str | None) -> list[str]:
 
 
 def _is_mostly(text: str, words: list[str], *, rest_min: int) -> bool:
-    """Whether it has some of the words, and beside them and punctuation fewer than `rest_min` characters."""
+    """Whether it has some of the words and fewer than `rest_min` other characters.
+
+    Punctuation does not count as other characters.
+    """
     if not any(word in text for word in words):
         return False
     for word in words:
@@ -107,7 +115,7 @@ def _is_repeated(text: str) -> bool:
 
 
 def _is_row(text: str) -> bool:
-    """Whether it goes along one row, forwards or backwards, perhaps several times around."""
+    """Whether it follows one row of keys, either way, perhaps several times around."""
     turns = len(text) // min(map(len, _ROWS)) + 2
     return any(text in row * turns or text in row[::-1] * turns for row in _ROWS)
 

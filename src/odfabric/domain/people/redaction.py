@@ -1,4 +1,4 @@
-"""Take out of a text what must not leave the node: secrets that are known, and whatever looks like one.
+"""Takes secrets out of a text, known ones and whatever looks like one.
 
 Owns the patterns. Invariant: of a URL nothing is kept but scheme, host and port, because path and query of a webhook may be its secret. Pure.
 """
@@ -32,7 +32,10 @@ _QUOTED = re.compile(r"(?<!File )\"[^\"]*\"|(?<!\w)'[^']*'|`[^`]*`")
 
 
 class Redaction:
-    """Hides secrets in texts. `secrets` are those that are known; what is hidden is not kept anywhere else."""
+    """Hides secrets in texts.
+
+    `secrets` are those that are known; what is hidden is not kept anywhere else.
+    """
 
     def __init__(self, secrets: Iterable[str]) -> None:
         known = {secret for secret in secrets if len(secret) >= SECRET_CHARACTERS_MIN}

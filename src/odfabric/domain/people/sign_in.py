@@ -12,7 +12,9 @@ from odfabric.model.people.sign_in import VerifiedIdentity
 
 
 def check_domain(identity: VerifiedIdentity, allowed_domains: Collection[str]) -> None:
-    """Whether somebody with this address may come in; no domains allow everybody. Raises AccessDenied.
+    """Whether somebody with this address may come in; no domains allow everybody.
+
+    Raises AccessDenied.
 
     The address must be verified and its domain be one of them, not a domain below one.
     """

@@ -24,13 +24,19 @@ _WHITE = b" \t\r\n"
 
 
 def mqtt_client_id(dataset: DatasetId) -> str:
-    """The client id under which the broker keeps the session of a dataset: the same for ever, another for each dataset."""
+    """The client id under which the broker keeps the session of a dataset.
+
+    The same for ever, another for each dataset.
+    """
     digest = hashlib.sha256(str(dataset).encode()).digest()
     return _PREFIX + base64.b32encode(digest).decode().lower()[: CLIENT_ID_CHARACTERS - len(_PREFIX)]
 
 
 def message_line(payload: bytes, *, topic: str, client_id: str) -> bytes | None:
-    """The line of a message without its end, or None for an empty message. Raises InvalidData for what is no JSON document."""
+    """The line of a message without its end, or None for an empty message.
+
+    Raises InvalidData for what is no JSON document.
+    """
     if not payload.strip(_WHITE):
         return None
     try:
@@ -52,7 +58,7 @@ def message_line(payload: bytes, *, topic: str, client_id: str) -> bytes | None:
 
 
 def refused_messages(step: FetchStepMqtt, read: ReadStep) -> Iterator[tuple[str, str, str]]:
-    """What can never work in a source of messages: field, problem, and what to write instead."""
+    """What never works in a source of messages: field, problem, and correction."""
     if not isinstance(read, ReadStepNdJson | ReadStepNdGeoJson):
         yield "read.kind", "messages are read as one JSON document a line", "write kind: NdJson (or NdGeoJson)"
     if not step.host:

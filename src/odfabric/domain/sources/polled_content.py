@@ -1,4 +1,6 @@
-"""What a block says of the file that it polled: its content's hash, and of a folder's file also name, size and time.
+"""What a block says of its polled file.
+
+Its content's hash, and of a folder's file also name, size and time.
 
 Owns the attribute of AddData beside the source state, which only holds what every ODF node reads: an entity tag, a date, a file's name. The
 attribute lets a node see that a server without validators sent the same bytes again, and that a file of a folder was replaced. Invariant: the
@@ -23,7 +25,10 @@ ATTRIBUTE = "odfabric.dev/polled"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolledContent:
-    """One polled file as it was fetched, before it was unpacked. `size` is in bytes; only files of folders have all members."""
+    """One polled file as it was fetched, before it was unpacked.
+
+    `size` is in bytes; only files of folders have all members.
+    """
 
     content: Multihash
     name: str | None = None
@@ -45,7 +50,10 @@ def polled_attributes(polled: PolledContent | None) -> dict[str, object]:
 
 
 def polled_content(extra: ExtraAttributes | None) -> PolledContent | None:
-    """What the attributes of a block say; None where they are absent or of another form."""
+    """What the attributes of a block say.
+
+    None where they are absent or of another form.
+    """
     match attributes_of(extra).get(ATTRIBUTE):
         case {"content": str(content), **others}:
             return _parsed(content, others)
@@ -54,7 +62,7 @@ def polled_content(extra: ExtraAttributes | None) -> PolledContent | None:
 
 
 def last_content(state: ChainState) -> Multihash | None:
-    """The hash of the content that was taken last, if the source has not been changed since."""
+    """The hash of the content taken last, if the source is unchanged since."""
     taken, source = state.add_data, state.polling_source
     if taken is None or (source is not None and source.sequence_number > taken.sequence_number):
         return None

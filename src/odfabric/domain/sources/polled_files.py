@@ -36,7 +36,10 @@ class FoundFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownFile:
-    """A file that was read; blocks of other nodes, and older ones, only say its name and when (`read_at`)."""
+    """A file that was read.
+
+    Blocks of other nodes, and older ones, only say its name and when (`read_at`).
+    """
 
     read_at: Instant
     size: int | None = None
@@ -64,7 +67,10 @@ class Reason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class PassedFile:
-    """A file that matches and is not read; `message` says why, `hint` how to get it in."""
+    """A file that matches and is not read.
+
+    `message` says why, `hint` how to get it in.
+    """
 
     name: str
     reason: Reason
@@ -85,13 +91,16 @@ class FilePlan:
 
 
 def natural_key(name: str) -> tuple[list[str | int], str]:
-    """Sorts names as people count: digits by their number, the rest by characters; the name itself decides last."""
+    """Natural sort key: digits by number, the rest by characters, then the name."""
     parts = _NUMBER.split(name)
     return [int(part) if at % 2 else part for at, part in enumerate(parts)], name
 
 
 def plan_files(found: Sequence[FoundFile], known: Mapping[str, KnownFile], merge: MergeStrategy) -> FilePlan:
-    """What to do with the files that match, in their natural order; `found` has several of a name where folders differ."""
+    """What to do with the files that match, in their natural order.
+
+    `found` has several of a name where folders differ.
+    """
     last = max(known, key=natural_key, default=None)
     read: list[str] = []
     passed: list[PassedFile] = []
@@ -113,12 +122,18 @@ def plan_files(found: Sequence[FoundFile], known: Mapping[str, KnownFile], merge
 
 
 def state_name(before: str | None, name: str) -> str:
-    """The name to remember after reading a file: the greatest in plain order, after which other ODF nodes go on."""
+    """The name to remember after reading a file.
+
+    The greatest in plain order, after which other ODF nodes go on.
+    """
     return name if before is None else max(before, name)
 
 
 def _refusal(file: FoundFile, known: KnownFile | None, last: str | None, merge: MergeStrategy) -> PassedFile | None:
-    """Why a file that is new, or is another one than was read (`known`), is passed over; None to read it."""
+    """Why a new or changed file is passed over; None to read it.
+
+    Changed: another one than was read (`known`).
+    """
     if known is None:
         is_late = last is not None and natural_key(file.name) < natural_key(last)
         return _late(file.name, last or "") if is_late and not _takes_late(merge) else None
@@ -142,7 +157,7 @@ def _refusal(file: FoundFile, known: KnownFile | None, last: str | None, merge: 
 
 
 def repeats_rows(merge: MergeStrategy) -> bool:
-    """Whether reading the same rows twice stores them twice: no key makes the merge idempotent."""
+    """Whether reading rows twice stores them twice: no key makes the merge idempotent."""
     return isinstance(merge, MergeStrategyAppend | MergeStrategyChangelogStream)
 
 

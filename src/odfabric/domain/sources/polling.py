@@ -46,7 +46,10 @@ def value_of(state: SourceState | None, kind: str) -> str | None:
 
 
 def parse_http_date(text: str | None) -> Instant | None:
-    """A Last-Modified header; None if it is absent or not a date, which servers are free to send."""
+    """A Last-Modified header.
+
+    None if it is absent or not a date, which servers are free to send.
+    """
     if text is None:
         return None
     try:
@@ -63,7 +66,7 @@ def http_date(state: SourceState | None) -> str | None:
 
 
 def url_state(*, etag: str | None, last_modified: str | None) -> SourceState | None:
-    """What a response lets us remember: its entity tag first, else its date, else nothing."""
+    """What to remember of a response: its entity tag, else its date, else nothing."""
     if etag:
         return etag_state(etag)
     moment = parse_http_date(last_modified)
@@ -71,7 +74,7 @@ def url_state(*, etag: str | None, last_modified: str | None) -> SourceState | N
 
 
 def url_event_time(source: EventTimeSource | None, state: SourceState | None, now: Instant) -> Instant | None:
-    """Event time of a fetched url: its date if that is what was remembered; None means the system time.
+    """Event time of a fetched url: its date if remembered; None means system time.
 
     A date in the future says nothing of when something happened; as RFC 9110, section 8.8.2.1 has it, the time of the answer takes its place.
     Raises InvalidManifest for a source that urls do not have.
@@ -101,7 +104,10 @@ def check_order(step: FetchStepFilesGlob) -> None:
 
 
 def file_event_time(source: EventTimeSource | None, name: str, now: Instant) -> Instant | None:
-    """Event time of a file of a glob. Raises InvalidManifest, or InvalidData for a name that does not match."""
+    """Event time of a file of a glob.
+
+    Raises InvalidManifest, or InvalidData for a name that does not match.
+    """
     match source:
         case None | EventTimeSourceFromSystemTime():
             return now

@@ -1,4 +1,4 @@
-"""Which steps of a polling source a node never runs, decided when the source is declared.
+"""Steps of a polling source that a node never runs, decided when it is declared.
 
 Owns the judgement of fetch and prepare steps by their kind, URL scheme and options, against what the operator permits. Invariant: pure; a
 source without a refusal here may still fail when it is polled (a server is down), but not because this node has no way of running it.
@@ -63,7 +63,7 @@ class RefusedStep:
 
 
 def refused_sources(source: SetPollingSource, permitted: PermittedSources) -> list[RefusedStep]:
-    """Everything about the fetch and prepare steps that this node never runs, in the order of the source."""
+    """All fetch and prepare steps that this node never runs, in the source's order."""
     return [
         *_refused_fetch(source.fetch, permitted),
         *_refused_reader(source, permitted),

@@ -1,4 +1,4 @@
-"""What the sources of a root dataset may be, and how they may change once it has data.
+"""What sources of a root dataset may be, and how they may change with data.
 
 Owns the checks of declared columns, which sources of a manifest are other ones than the chain has, and what new columns of a source mean
 for the schema. Invariant: after a change every source that declares its columns gives those of the dataset, in its order, so the next push
@@ -76,7 +76,9 @@ def read_columns(read: ReadStep) -> DataSchema | None:
 def check_sources(
     snapshot: DatasetSnapshot, vocabulary: DatasetVocabulary, *, name_bytes_max: int, known: Sequence[str] = ()
 ) -> None:
-    """Raises InvalidManifest, IncompatibleSchema, LimitExceeded for declared columns that cannot be stored or read, or lack a key.
+    """Refuse declared columns that cannot be stored or read, or lack a key.
+
+    Raises InvalidManifest, IncompatibleSchema, LimitExceeded.
 
     `known` are columns that the dataset has already; their names are not judged again.
     """
@@ -102,7 +104,10 @@ def check_sources(
 
 
 def check_runnable(snapshot: DatasetSnapshot, permitted: PermittedSources) -> None:
-    """Refuse sources that this node never runs, whatever the data. Raises InvalidManifest with the place of the first step."""
+    """Refuse sources that this node never runs, whatever the data.
+
+    Raises InvalidManifest with the place of the first step.
+    """
     for index, source in enumerate(snapshot.metadata):
         place = f"metadata[{index}]"
         if isinstance(source, SetPollingSource):
@@ -161,14 +166,17 @@ def _check_names(
     bytes_max: int,
     known: Sequence[str],
 ) -> None:
-    """Declared names that a preprocess query may change are judged as what the query gives (the engine does that)."""
+    """Judge declared names; a preprocess query may change them.
+
+    Then they are judged as what the query gives (the engine does that).
+    """
     if source.preprocess is None:
         for problem in name_problems(declared, vocabulary, bytes_max=bytes_max, known=known):
             raise problem.error_of_manifest(place, bytes_max=bytes_max)
 
 
 def changed_sources(state: ChainState, snapshot: DatasetSnapshot) -> list[tuple[int, Source]]:
-    """The sources of a manifest, as a chain holds them, that are not in force, each with its place in the manifest.
+    """A manifest's sources not in force, as a chain holds them, each with its place.
 
     Of several with one name the last counts. Raises InvalidManifest for a manifest without sources.
     """
@@ -186,7 +194,10 @@ def changed_sources(state: ChainState, snapshot: DatasetSnapshot) -> list[tuple[
 
 
 def check_origin(state: ChainState, changed: Sequence[Source]) -> None:
-    """Refuse to poll something of another kind than what has been polled: where that was says nothing of it. Raises InvalidRequest."""
+    """Refuse to poll another kind of source than before. Raises InvalidRequest.
+
+    The position in the old source says nothing of the new one.
+    """
     before = state.polling_source
     if before is None or state.source_state is None:
         return
@@ -202,7 +213,9 @@ def check_origin(state: ChainState, changed: Sequence[Source]) -> None:
 def evolving_events(
     state: ChainState, source_name: str, found: DataSchema, *, name_bytes_max: int
 ) -> tuple[Source, list[MetadataEvent]]:
-    """The source with columns for fields that were found in its data, and the events that give them to source and dataset.
+    """The source with columns for fields found in its data, and events for them.
+
+    The events give the columns to source and dataset.
 
     Raises IncompatibleSchema for a dataset of several sources, whose columns are declared in one manifest, and for types that no slice
     holds; InvalidData, LimitExceeded for names that no column can have.
@@ -229,7 +242,9 @@ def evolving_events(
 
 
 def schema_of_sources(current: DataSchema, given: Sequence[GivenColumns], vocabulary: DatasetVocabulary) -> DataSchema:
-    """The dataset's schema under sources that give these columns: what it has, then new optional ones; `current` if none is new.
+    """The dataset's schema under sources that give these columns.
+
+    What it has, then new optional ones; `current` if none is new.
 
     Raises IncompatibleSchema naming the source and the first column that does not fit.
     """

@@ -80,7 +80,10 @@ def expand_template(text: str, lookup: Lookup, *, field: str) -> Expanded:
 
 
 def template_variables(text: str, *, field: str) -> tuple[str, ...]:
-    """Names of the variables in a text, in order. Raises InvalidManifest for a template of another form."""
+    """Names of the variables in a text, in order.
+
+    Raises InvalidManifest for a template of another form.
+    """
     alternatives = [part for part in _parts(text, field) if not isinstance(part, str)]
     names = [each.name for part in alternatives for each in part if isinstance(each, _Variable)]
     return tuple(dict.fromkeys(names))
@@ -109,7 +112,10 @@ def templated_texts(source: SetPollingSource) -> Iterator[tuple[str, str]]:
 
 
 def hide_secrets(text: str, secrets: tuple[str, ...]) -> str:
-    """The text without these values, nor as URLs have them; the longest first so that none shows in parts."""
+    """The text without these values, nor as URLs have them.
+
+    The longest first so that none shows in parts.
+    """
     shown_as = set(secrets) | {quote(secret, safe=safe) for secret in secrets for safe in ("", "/", _URL_SAFE)}
     for form in sorted(shown_as - {""}, key=len, reverse=True):
         text = text.replace(form, HIDDEN)
@@ -117,7 +123,7 @@ def hide_secrets(text: str, secrets: tuple[str, ...]) -> str:
 
 
 def without_secrets(error: OdfError, secrets: tuple[str, ...]) -> OdfError:
-    """The same error, changed in place: message, hint and arguments without these values."""
+    """The same error, changed in place: message, hint, arguments without secrets."""
     error.message = hide_secrets(error.message, secrets)
     error.hint = None if error.hint is None else hide_secrets(error.hint, secrets)
     error.args = (error.message,)
@@ -142,7 +148,7 @@ def _literal(text: str, field: str) -> str:
 
 
 def _alternatives(found: re.Match[str], field: str) -> _Alternatives:
-    """`||` inside quotes belongs to the text, so alternatives are read from left to right."""
+    """Alternatives, read from left to right: `||` inside quotes belongs to the text."""
     inner, position = found[1], 0
     read: list[_Variable | str] = []
     while True:

@@ -1,4 +1,4 @@
-"""Where a cursor begins, how its positions look as text, and which of them follows which.
+"""Where a cursor begins, the text of its positions, and their order.
 
 Owns the rules of positions. Invariant: a position names the block that it builds on, so that one of another chain is never taken for
 one of this. Not here: rows (`usecases.reading.read_changes`), who may move a cursor (`ports.subscriptions.cursors`).
@@ -66,5 +66,8 @@ def changes_after(block: Multihash, sequence_number: int) -> CursorPosition:
 
 
 def event_id(dataset: DatasetId, position: CursorPosition, after: CursorPosition) -> str:
-    """Identity of what lies between two positions: SHA3-256 of the texts, in hexadecimal. The same at each delivery."""
+    """Identity of what is between two positions. The same at each delivery.
+
+    SHA3-256 of the texts, in hexadecimal.
+    """
     return hashlib.sha3_256(f"{dataset} {position} {after}".encode()).hexdigest()

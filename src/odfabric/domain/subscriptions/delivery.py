@@ -53,7 +53,10 @@ class RetryAt:
 
 @dataclass(frozen=True, slots=True)
 class GiveUp:
-    """No further attempt. `status` is `failed`, or `dropped` if the receiver wants no events of this subscription at all."""
+    """No further attempt.
+
+    `status` is `failed`, or `dropped` if the receiver wants no events of this subscription at all.
+    """
 
     status: DeliveryStatus
     reason: str
@@ -63,12 +66,15 @@ DeliveryDecision: TypeAlias = Delivered | RetryAt | GiveUp
 
 
 def fails_too_long(failing_since: Instant | None, *, now: Instant, days_max: float) -> bool:
-    """Whether a subscription that fails since then, once more `now`, is to be disabled."""
+    """Whether to disable a subscription that fails since then, and again `now`."""
     return failing_since is not None and now.epoch_ns - failing_since.epoch_ns >= days_max * _DAY_S * NANOS_PER_SECOND
 
 
 def next_attempt(*, attempts: int, response: WebhookResponse | None, now: Instant, jitter: float) -> DeliveryDecision:
-    """Decide after attempt number `attempts` (from 1); `response` is None if there was none; `jitter` is in [0, 1)."""
+    """Decide after attempt number `attempts` (from 1).
+
+    `response` is None if there was none; `jitter` is in [0, 1).
+    """
     if attempts < 1 or not 0 <= jitter < 1:
         raise ValueError("attempts count from 1, jitter is in [0, 1)")
     if response is not None and 200 <= response.status <= 299:

@@ -27,7 +27,10 @@ class TransferProtocol(Enum):
 
 
 def scheme_of(url: str) -> str:
-    """The scheme in lower case. Raises InvalidRequest for a text without one, UnsupportedProtocol for one that is not served."""
+    """The scheme in lower case.
+
+    Raises InvalidRequest for a text without one, UnsupportedProtocol for one that is not served.
+    """
     scheme, colon, _ = url.partition(":")
     scheme = scheme.lower()
     if not colon:

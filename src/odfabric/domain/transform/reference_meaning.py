@@ -16,7 +16,10 @@ _AS_WRITTEN = "as_written"
 
 
 def in_the_reference(transform: TransformSql, *, operation: str) -> TransformSql:
-    """The transform that has for ours the meaning that this one has for the reference; `operation` is the output's column of operations."""
+    """The transform that has for ours the meaning that this one has for the reference.
+
+    `operation` is the output's column of operations.
+    """
     *early, last = transform.queries or (SqlQueryStep(query=transform.query or ""),)
     alias = _AS_WRITTEN
     while alias in [step.alias for step in early]:

@@ -1,4 +1,4 @@
-"""Where the transactions of a derivative dataset end, if its inputs have more than one is to take.
+"""Where transactions of a derivative end, if its inputs need more than one.
 
 Owns the order in which blocks of several inputs are taken and the cuts in it. Blocks are taken by system time, then in the order of
 the inputs, so a transaction holds all blocks of all inputs up to some moment: no watermark runs further ahead of another input's
@@ -39,7 +39,9 @@ class TransactionLimits:
 
 
 class Floor(Enum):
-    """How far the first of the transactions goes at least, so that schemas and names of columns are those the query means.
+    """How far the first transaction goes at least.
+
+    So that schemas and names of columns are those the query means.
 
     NONE: the transform has run, whatever comes fits it. FIRST: to the schema under which each input's first records stand. LAST: to
     the newest schema of each input.
@@ -52,7 +54,10 @@ class Floor(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewBlock:
-    """A block of an input that was not consumed yet. `worth_a_run`: it has records or moves the watermark."""
+    """A block of an input that was not consumed yet.
+
+    `worth_a_run`: it has records or moves the watermark.
+    """
 
     hash: Multihash
     system_time: Instant
@@ -87,7 +92,7 @@ class InputNews:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
-    """A transaction: up to which block it reads each input, and how many records that are in all."""
+    """A transaction: the last block to read of each input, and records in all."""
 
     ends: Mapping[DatasetId, Multihash | None]
     rows: int
@@ -116,7 +121,10 @@ def whole(inputs: Mapping[DatasetId, InputChain], *, rows: int = 0) -> Cut:
 
 
 def whole_if_small(state: ChainState, inputs: Mapping[DatasetId, InputChain], limits: TransactionLimits) -> Cut | None:
-    """One transaction for all, if the states alone tell that it is within the limits: most are, and no block need be read."""
+    """One transaction for all, if the states show that it is within the limits.
+
+    Most are, and no block need be read.
+    """
     rows = blocks = 0
     for dataset, since in {each.dataset_id: each for each in progress_so_far(state)}.items():
         chain = inputs[dataset]
@@ -162,7 +170,7 @@ def cuts(news: Sequence[InputNews], *, limits: TransactionLimits, floor: Floor) 
 
 
 def _end(order: _Ordered, start: int, load: _Load, limits: TransactionLimits) -> int:
-    """Where in the order the transaction ends that begins at `start` and has `load` already."""
+    """Where the transaction ends that begins at `start` and has `load` already."""
     moment = start if load.worth_a_run else None
     for index in range(start, len(order)):
         block = order[index][1]
@@ -176,7 +184,10 @@ def _end(order: _Ordered, start: int, load: _Load, limits: TransactionLimits) ->
 
 
 def _first_taken(news: Sequence[InputNews], rule: Floor) -> list[int]:
-    """Blocks of each input that are taken before anything else: up to its floor, and up to the moment that floors reach."""
+    """Blocks of each input that are taken before anything else.
+
+    Up to its floor, and up to the moment that floors reach.
+    """
     floors = [entry.floor(rule) for entry in news]
     moments = [
         block.system_time

@@ -22,7 +22,10 @@ _NEW_DATASET = "declare a new dataset with this transform; this one keeps its ro
 
 
 def replaced_transform(state: ChainState, blocks: BlockSource) -> SetTransform | None:
-    """The transform of the last transaction, if another one has taken its place since; `blocks` are the dataset's own."""
+    """The transform of the last transaction, if another one has taken its place since.
+
+    `blocks` are the dataset's own.
+    """
     present, last = state.transform, state.execute_transform
     if present is None or last is None or present.sequence_number < last.sequence_number:
         return None
@@ -33,7 +36,7 @@ def replaced_transform(state: ChainState, blocks: BlockSource) -> SetTransform |
 
 
 def is_asked_for_again(state: ChainState, blocks: BlockSource) -> bool:
-    """Whether the transform that is there took the place of itself: who sets the same one again wants it computed anew."""
+    """Whether the transform replaced an equal one: a request to recompute."""
     transforms: list[SetTransform] = []
     for link in walk(blocks, state.head):
         if isinstance(link.block.event, SetTransform):
@@ -50,7 +53,7 @@ def has_more_columns(state: ChainState) -> bool:
 
 
 def check_inputs_stay(before: SetTransform, after: SetTransform) -> None:
-    """Raises InvalidRequest if the transforms do not read the same datasets in the same order."""
+    """Raises InvalidRequest unless the transforms read the same datasets in order."""
     if [input_dataset_id(each) for each in before.inputs] != [input_dataset_id(each) for each in after.inputs]:
         raise InvalidRequest(
             "the inputs of a transform that has run cannot change, nor their order",
@@ -60,7 +63,9 @@ def check_inputs_stay(before: SetTransform, after: SetTransform) -> None:
 
 
 def schema_of_output(current: DataSchema, output: DataSchema, vocabulary: DatasetVocabulary) -> DataSchema:
-    """The dataset's schema under a transform with this output: what it has, then new optional columns; `current` if none is new.
+    """The dataset's schema under a transform with this output.
+
+    What it has, then new optional columns; `current` if none is new.
 
     Raises IncompatibleSchema for any other difference, naming the first.
     """

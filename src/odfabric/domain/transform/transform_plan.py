@@ -1,4 +1,4 @@
-"""Planning the transactions of a derivative dataset, and replaying those that were committed.
+"""Planning transactions of a derivative dataset, and replaying committed ones.
 
 Owns the half-open intervals of RFC-014: per input, the blocks `(prev, new]` and records `(prev, new]`, what the previous
 transaction consumed being where the next one starts. A plan and a replay come out of the same code, from the chain's state
@@ -41,7 +41,7 @@ from odfabric.model.vocabulary import DatasetVocabulary
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputChain:
-    """An input as the planner sees it: who it is, its state at the last block to be consumed, and its blocks."""
+    """An input of the planner: who it is, state at the last consumed block, blocks."""
 
     handle: DatasetHandle
     state: ChainState
@@ -50,7 +50,7 @@ class InputChain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedInput:
-    """What one input contributes: its new slices and steps, oldest first, and the progress to be recorded.
+    """What one input contributes: new slices and steps, oldest first, and progress.
 
     `watermark_advances` tells whether a step carries a watermark above the one that was handed over before. In a migration
     slices and steps are those from the beginning, the progress is that since the last transaction all the same.
@@ -89,7 +89,10 @@ class TransformChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransformPlan:
-    """One transaction, ready for the engine. `data_schema` is the output's, None before the first transaction."""
+    """One transaction, ready for the engine.
+
+    `data_schema` is the output's, None before the first transaction.
+    """
 
     dataset_id: DatasetId
     system_time: Instant
@@ -115,7 +118,10 @@ class TransformPlan:
 
 @dataclass(frozen=True, slots=True)
 class InputNeverPulled:
-    """Why there is no plan: an input has no schema, so nothing was ever written to it. Not an error."""
+    """Why there is no plan: an input has no schema, so nothing was ever written to it.
+
+    Not an error.
+    """
 
     dataset_id: DatasetId
 
@@ -127,7 +133,10 @@ class _Declared:
 
 
 def transform_inputs(state: ChainState) -> tuple[DatasetId, ...]:
-    """Identities of the inputs that the current SetTransform names, in its order. Raises InvalidRequest without one."""
+    """Identities of the inputs that the current SetTransform names, in its order.
+
+    Raises InvalidRequest without one.
+    """
     return tuple(entry.dataset_id for entry in _declared_inputs(_current_transform(state)))
 
 
@@ -150,7 +159,10 @@ def plan_transform(
 
 
 def progress_so_far(state: ChainState) -> Sequence[ExecuteTransformInput]:
-    """Per input an empty interval that begins where the previous transaction ended. Raises InvalidRequest as `plan_transform`."""
+    """Per input an empty interval that begins where the previous transaction ended.
+
+    Raises InvalidRequest as `plan_transform`.
+    """
     declared = _declared_inputs(_current_transform(state))
     if state.execute_transform is None:
         return [ExecuteTransformInput(dataset_id=entry.dataset_id) for entry in declared]
@@ -168,7 +180,10 @@ def progress_so_far(state: ChainState) -> Sequence[ExecuteTransformInput]:
 
 
 def links_since(chain: InputChain, prev_block: Multihash | None, *, blocks_max: int) -> Iterator[ChainLink]:
-    """Links of `(prev_block, state]` of an input, newest first. Raises ChainsDiverged, LimitExceeded."""
+    """Links of `(prev_block, state]` of an input, newest first.
+
+    Raises ChainsDiverged, LimitExceeded.
+    """
     try:
         yield from walk(chain.blocks, chain.state.head, tail=prev_block, blocks_max=blocks_max)
     except ChainsDiverged as error:
@@ -179,7 +194,7 @@ def links_since(chain: InputChain, prev_block: Multihash | None, *, blocks_max: 
 
 
 def watermark_at(blocks: BlockSource, block_hash: Multihash | None) -> Instant | None:
-    """The watermark in force at a block: that of the nearest data block at or before it."""
+    """The watermark at a block: that of the nearest data block at or before it."""
     for link in walk(blocks, block_hash):
         event = link.block.event
         if isinstance(event, AddData | ExecuteTransform):
@@ -188,7 +203,10 @@ def watermark_at(blocks: BlockSource, block_hash: Multihash | None) -> Instant |
 
 
 def replay_inputs(event: ExecuteTransform) -> dict[DatasetId, Multihash | None]:
-    """Up to which block of each input a committed transaction has read: where `plan_replay` wants the inputs' states."""
+    """Up to which block of each input a committed transaction has read.
+
+    There `plan_replay` wants the inputs' states.
+    """
     return {progress.dataset_id: last_input_block_of(progress) for progress in event.query_inputs}
 
 

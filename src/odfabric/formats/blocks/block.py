@@ -1,4 +1,4 @@
-"""Metadata blocks as stored: the envelope, its versions, and the hash that names a block.
+"""Metadata blocks as stored: envelope, versions, and the hash that names one.
 
 Owns the promise that a block has one encoding: bytes are accepted only if writing the decoded value again, at the version
 they declare, gives the same bytes. Blocks received are kept and passed on as the bytes received; what is created here is
@@ -30,7 +30,10 @@ BLOCK_DEPTH_MAX = 100
 
 @dataclass(frozen=True, slots=True)
 class BlockHeader:
-    """What a walk along a chain needs; the event is not decoded. `event_type` is its name, e.g. `AddData`."""
+    """What a walk along a chain needs; the event is not decoded.
+
+    `event_type` is its name, e.g. `AddData`.
+    """
 
     system_time: Instant
     prev_block_hash: Multihash | None
@@ -55,7 +58,9 @@ def encode_block(block: MetadataBlock) -> bytes:
 def encode_block_of_version(
     block: MetadataBlock, *, manifest_version: int, block_bytes_max: int = BLOCK_BYTES_MAX
 ) -> bytes:
-    """The bytes that a writer of that manifest version made of the block. For checking old blocks; new ones are version 3.
+    """The bytes that a writer of that manifest version made of the block.
+
+    For checking old blocks; new ones are version 3.
 
     Raises InvalidBlock for a value that has no binary form or another version, LimitExceeded above `block_bytes_max`.
     """
@@ -92,7 +97,9 @@ def decode_block(data: bytes, *, block_bytes_max: int = BLOCK_BYTES_MAX) -> Meta
 
 
 def read_block_header(data: bytes, *, block_bytes_max: int = BLOCK_BYTES_MAX) -> BlockHeader:
-    """The header of a stored block whose hash is known to be right; that the rest is canonical is not checked.
+    """The header of a stored block whose hash is known to be right.
+
+    That the rest is canonical is not checked.
 
     Raises InvalidBlock as `decode_block` does.
     """
@@ -111,7 +118,10 @@ def read_block_header(data: bytes, *, block_bytes_max: int = BLOCK_BYTES_MAX) ->
 
 
 def check_manifest_version(version: int) -> None:
-    """Raise InvalidBlock, kind ObsoleteVersion or UnsupportedVersion, for a version that is not read here."""
+    """Raise InvalidBlock for a manifest version that is not read here.
+
+    Kind ObsoleteVersion or UnsupportedVersion.
+    """
     if version < MANIFEST_VERSION_MIN:
         raise InvalidBlock(
             f"Obsolete version: manifest has version {version} while minimum supported version is {MANIFEST_VERSION_MIN}",
@@ -153,7 +163,10 @@ def _encode(block: MetadataBlock, manifest_version: int) -> bytes:
 
 @cache
 def _envelope_head(manifest_version: int, remainder: int) -> bytes:
-    """What stands before the content's length. It depends on that length modulo 8 only, so it is written once for each."""
+    """What stands before the content's length.
+
+    It depends on that length modulo 8 only, so it is written once for each.
+    """
     manifest = Manifest(kind=METADATA_BLOCK_KIND, version=manifest_version, content=bytes(remainder))
     sample = FlatBufferWriter(depth_max=1).finish(manifest)
     return sample[: len(sample) - 4 - remainder - (-remainder % 4)]

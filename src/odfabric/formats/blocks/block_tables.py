@@ -1,4 +1,4 @@
-"""The tables of a metadata block: every field of every noun, in the order of its binary slots.
+"""Tables of a metadata block: each noun's fields in order of binary slots.
 
 Owns the one description from which the binary codec, the YAML and JSON forms, and the JSON Schema of manifests are made.
 Invariant: `proto/odf.fbs` says the same; a test compares them. Not here: how any of the forms is read or written.
@@ -40,7 +40,10 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Union:
-    """A tagged union. The tag of a member is its place in `members`, counted from 1; 0 is no value."""
+    """A tagged union.
+
+    The tag of a member is its place in `members`, counted from 1; 0 is no value.
+    """
 
     name: str
     members: tuple[type, ...]
@@ -59,7 +62,10 @@ class EnumStorage:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slot:
-    """One field. Optional scalars are written even if they are 0, required ones are left out if they are."""
+    """One field.
+
+    Optional scalars are written even if they are 0, required ones are left out if they are.
+    """
 
     name: str
     kind: Kind
@@ -90,7 +96,10 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """The envelope of a stored block. `content` is a second, complete FlatBuffer with the MetadataBlock at its root."""
+    """The envelope of a stored block.
+
+    `content` is a second, complete FlatBuffer with the MetadataBlock at its root.
+    """
 
     kind: int
     version: int
@@ -99,7 +108,10 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrepStepWrapper:
-    """What a vector of unions holds in FlatBuffers: a table around each member. Manifests do not show it."""
+    """What a vector of unions holds in FlatBuffers: a table around each member.
+
+    Manifests do not show it.
+    """
 
     value: sources.PrepStep
 

@@ -1,4 +1,6 @@
-"""Messages of the engine contract `engine.Engine` as they travel: a FlatBuffer in the one field of a protobuf message.
+"""Messages of the engine contract `engine.Engine` on the wire.
+
+A FlatBuffer in the one field of a protobuf message.
 
 Owns names of service and methods, both wrappings, and the refusal of anything else. Invariant: what is written has the one
 form of all writers of the specification; what is read may have fields in another order, but lies within bounds, and any bytes
@@ -30,7 +32,10 @@ MESSAGE_DEPTH_MAX = 8
 
 
 def encode_message(noun: object) -> bytes:
-    """A message of the contract. Raises InvalidRequest for a value that has no binary form."""
+    """A message of the contract.
+
+    Raises InvalidRequest for a value that has no binary form.
+    """
     try:
         buffer = FlatBufferWriter(depth_max=MESSAGE_DEPTH_MAX).finish(noun)
     except Unencodable as error:
@@ -41,7 +46,10 @@ def encode_message(noun: object) -> bytes:
 
 
 def decode_message(kind: type[NounT], data: bytes) -> NounT:
-    """The message of that kind in bytes that nobody has vouched for. Raises InvalidRequest."""
+    """The message of that kind in bytes that nobody has vouched for.
+
+    Raises InvalidRequest.
+    """
     try:
         buffer = BytesValue.FromString(data).value
         noun: NounT = FlatBufferReader(buffer, depth_max=MESSAGE_DEPTH_MAX, any_layout=True).root(kind)
@@ -64,7 +72,10 @@ def vocabulary_to_contract(vocabulary: DatasetVocabulary) -> contract.DatasetVoc
 
 
 def vocabulary_from_contract(vocab: contract.DatasetVocabulary) -> DatasetVocabulary:
-    """The names with defaults filled in. Raises InvalidRequest where two columns have one name."""
+    """The names with defaults filled in.
+
+    Raises InvalidRequest where two columns have one name.
+    """
     default = DatasetVocabulary()
     names = (
         vocab.offset_column or default.offset,

@@ -1,4 +1,6 @@
-"""The tables of the engine contract `engine.Engine`: every field of every message, in the order of its binary slots.
+"""Tables of the engine contract: each message's fields in order of slots.
+
+The contract is `engine.Engine`, the slots are those of its binary form.
 
 Owns the description from which the binary codec is made, beside the tables of blocks, with which it shares intervals and
 transforms. Invariant: `proto/odf-engine.fbs` says the same; a test compares them. Not here: reading and writing

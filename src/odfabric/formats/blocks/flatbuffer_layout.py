@@ -1,4 +1,6 @@
-"""Where the fields of a table stand: the canonical layout of FlatBuffers that are built back to front in slot order.
+"""Canonical layout of FlatBuffers, built back to front: where fields are placed.
+
+The fields of a table are built in slot order.
 
 Owns the arithmetic of padding and vtables. Invariant: a layout depends only on the table, on which slots are present, on
 the position modulo 8 at which the table is begun, and on the alignment of the Timestamp struct; so it is computed once and
@@ -44,7 +46,7 @@ _SCALARS = frozenset({Kind.BOOL, Kind.INT32, Kind.UINT32, Kind.INT64, Kind.UINT6
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cell:
-    """One entry of the vtable: a scalar, the tag of a union, or an offset to something built before."""
+    """One vtable entry: a scalar, the tag of a union, or an offset to earlier bytes."""
 
     format: str
     size: int
@@ -54,7 +56,10 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Field:
-    """A slot with its one cell, or its two for a union (tag, offset). `bits` says which cells of the table these are."""
+    """A slot with its one cell, or its two for a union (tag, offset).
+
+    `bits` says which cells of the table these are.
+    """
 
     slot: Slot
     bits: int
@@ -92,7 +97,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FreeLayout:
-    """An arrangement that another writer chose: what a reader needs of a `Layout`, with the same meaning."""
+    """Another writer's arrangement: what a reader needs of a `Layout`, same meaning."""
 
     present: int
     size: int
@@ -130,7 +135,10 @@ SHAPES: dict[type, TableShape] = {noun: _shape(table) for noun, table in (TABLES
 
 @lru_cache(maxsize=LAYOUTS_CACHED_MAX)
 def layout(shape: TableShape, present: int, phase: int, moment_alignment: int) -> Layout:
-    """The layout of a table whose cells `present` are written, begun `phase` bytes (modulo 8) from the buffer's end."""
+    """The layout of a table whose cells `present` are written.
+
+    Begun `phase` bytes (modulo 8) from the buffer's end.
+    """
     used, alignment_max = phase, 4
     ends: list[int] = []
     formats: list[str] = []
@@ -171,7 +179,10 @@ def vtable_bytes_max(shape: TableShape) -> int:
 
 @lru_cache(maxsize=LAYOUTS_CACHED_MAX)
 def layout_of_vtable(shape: TableShape, vtable: bytes) -> Layout | None:
-    """The canonical layout that has this vtable, of either manifest version; None if there is none."""
+    """The canonical layout that has this vtable, of either manifest version.
+
+    None if there is none.
+    """
     count = len(vtable) // 2 - 2
     if count < 0 or len(vtable) % 2 or count > len(shape.cells):
         return None
@@ -185,7 +196,9 @@ def layout_of_vtable(shape: TableShape, vtable: bytes) -> Layout | None:
 
 
 def free_layout_of_vtable(shape: TableShape, vtable: bytes) -> FreeLayout | None:
-    """The arrangement that a vtable describes, canonical or not; None if its fields leave the object or overlap.
+    """The arrangement that a vtable describes, canonical or not.
+
+    None if its fields leave the object or overlap.
 
     The vtable has no more slots than the table has cells.
     """

@@ -51,7 +51,10 @@ _NEWER = "the block is damaged or was written by a newer version"
 
 
 class Damaged(ValueError):
-    """Bytes are not a FlatBuffer of our tables. `where` is the innermost table and field."""
+    """Bytes are not a FlatBuffer of our tables.
+
+    `where` is the innermost table and field.
+    """
 
     def __init__(self, message: str, *, where: str = "") -> None:
         super().__init__(message)
@@ -78,7 +81,7 @@ class FlatBufferReader:
         return self._root(_PLANS[noun])
 
     def root_header(self) -> dict[str, Any]:
-        """The fields of a MetadataBlock at the root, with the name of the event in place of the event. Raises Damaged."""
+        """The root fields of a MetadataBlock, with the event's name. Raises Damaged."""
         fields: dict[str, Any] = self._root(_HEADER_PLAN)
         return fields
 

@@ -1,4 +1,4 @@
-"""Nouns of the model to FlatBuffers, in the one byte order that every writer of the specification produces.
+"""Model nouns to FlatBuffers, in the specification's one byte order.
 
 Owns the building: back to front, children of a table first and in slot order, then its fields in slot order; vtables are
 shared, nothing else is. Invariant: equal values give equal bytes. Not here: the envelope and its version (`formats.blocks.block`).
@@ -33,7 +33,10 @@ class Unencodable(ValueError):
 
 
 class FlatBufferWriter:
-    """One FlatBuffer under construction. Positions are distances from its end, in bytes."""
+    """One FlatBuffer under construction.
+
+    Positions are distances from its end, in bytes.
+    """
 
     __slots__ = ("_alignment", "_chunks", "_depth_left", "_moment_alignment", "_used", "_vtables")
 
@@ -112,7 +115,10 @@ class FlatBufferWriter:
         return self._used
 
     def put_text(self, text: str) -> int:
-        """Write a string, with a terminating zero that its length does not count; its position."""
+        """Write a string, with a terminating zero that its length does not count.
+
+        Its position.
+        """
         data = text.encode()
         size = len(data)
         padding = -(self._used + size + 1) % 4
@@ -135,7 +141,7 @@ _Put: TypeAlias = Callable[[FlatBufferWriter, Any], Any]
 
 
 class _Step(NamedTuple):
-    """How one field is written: `put` gives the number that stands in the table, or the offset's target."""
+    """How a field is written: `put` gives the table's number or the offset's target."""
 
     name: str
     bits: int

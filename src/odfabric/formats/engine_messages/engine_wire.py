@@ -1,4 +1,6 @@
-"""The engine contract on the wire: values of `model.engine` as messages of `odfabric.engine.v1`, and back.
+"""The engine contract on the wire: `model.engine` as `odfabric.engine.v1`.
+
+Values to messages, and back.
 
 Owns every conversion but that of judgements (`judgement_wire`), used by both sides, so that they cannot differ. Invariant: value -> message -> value is the identity,
 and a message that is not the form of a value is refused (InvalidRequest). Failures travel as leaves of the closed tree; what
@@ -111,7 +113,10 @@ WIRE_FAILURES = frozenset({*_PLAIN_FAILURES, LimitExceeded.code, Corrupt.code})
 
 
 def failure_to_wire(error: OdfError) -> pb.Failure:
-    """A failure as an engine answers it. Raises TypeError for a leaf that no engine raises."""
+    """A failure as an engine answers it.
+
+    Raises TypeError for a leaf that no engine raises.
+    """
     if error.code not in WIRE_FAILURES:
         raise TypeError(f"{type(error).__name__} is not a failure of engines")
     place = error.place
@@ -141,7 +146,10 @@ def _cut(text: str) -> str:
 
 
 def failure_from_wire(failure: pb.Failure) -> OdfError:
-    """The error that a failure stands for. An unknown code is Determinate: an engine never commits anything."""
+    """The error that a failure stands for.
+
+    An unknown code is Determinate: an engine never commits anything.
+    """
     place = Place(
         file=failure.file or None,
         line=failure.line or None,

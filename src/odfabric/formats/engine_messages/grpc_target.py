@@ -11,5 +11,8 @@ UNIX = "unix:"
 
 
 def grpc_target(address: str) -> str:
-    """In a URI `%`, `?` and `#` mean something, in a path they are characters of a name. A path with `,` cannot be told."""
+    """The gRPC target of a path. A path with `,` cannot be expressed.
+
+    In a URI `%`, `?` and `#` mean something, in a path they are characters of a name.
+    """
     return UNIX + quote(address.removeprefix(UNIX)) if address.startswith(UNIX) else address

@@ -23,7 +23,10 @@ _CHUNK_CHARACTERS = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CsvDialect:
-    """The three characters of a CSV; `quote` and `escape` None mean that there is none."""
+    """The three characters of a CSV.
+
+    `quote` and `escape` None mean that there is none.
+    """
 
     separator: str
     quote: str | None
@@ -41,7 +44,10 @@ class Cell:
 
 
 class CsvRecords:
-    """The records of a text stream, in order. Raises InvalidData with line and column, LimitExceeded for a huge cell."""
+    """The records of a text stream, in order.
+
+    Raises InvalidData with line and column, LimitExceeded for a huge cell.
+    """
 
     def __init__(self, stream: IO[str], dialect: CsvDialect, *, file: str | None, value_characters_max: int) -> None:
         self._stream = stream
@@ -148,7 +154,10 @@ class CsvRecords:
         return self._escape * (len(run) // 2) + (pair[2] or "")
 
     def _hint(self, raw: str, hint: str) -> str:
-        """What to do about quotes that do not fit in a raw value: an escape may stand before the one that was to close it."""
+        """Hint about quotes that do not fit in a raw value.
+
+        An escape may stand before the one that was to close it.
+        """
         if not self._escaped_quote or self._escaped_quote not in raw:
             return hint
         return (

@@ -1,4 +1,4 @@
-"""Options of a read step of CSV: which characters, encodings and formats make sense, and what to write instead of others.
+"""Options of a CSV read step: valid characters, encodings, formats; corrections.
 
 Owns the judgement, which needs no data. Not here: reading (`odfabric_engine_spark.ingest.csv.csv_reader`).
 """
@@ -35,7 +35,10 @@ def check_csv_step(step: ReadStepCsv) -> InvalidManifest | None:
 
 
 def csv_dialect(step: ReadStepCsv) -> CsvDialect:
-    """The characters of a step, with defaults. Raises InvalidManifest naming the option."""
+    """The characters of a step, with defaults.
+
+    Raises InvalidManifest naming the option.
+    """
     separator = _character(step.separator, ",", "separator")
     quote = _character(step.quote, '"', "quote")
     escape = _character(step.escape, "\\", "escape")

@@ -66,7 +66,10 @@ _BYTES_MIN = 8
 
 
 def binary_kind(begin: bytes) -> FileKind | None:
-    """The kind of a file that begins so and is no text in any encoding; None if nothing is known of it."""
+    """The kind of a file that begins so and is no text in any encoding.
+
+    None if nothing is known of it.
+    """
     if begin.startswith(_ZIP):
         if b"xl/workbook" in begin or b"[Content_Types].xml" in begin:
             return _WORKBOOK
@@ -79,7 +82,7 @@ def binary_kind(begin: bytes) -> FileKind | None:
 
 
 def wide_encoding(begin: bytes) -> str | None:
-    """The encoding of two or four bytes a character that a text which begins so seems to have, else None."""
+    """The 2- or 4-byte encoding that a text seems to have by its start, else None."""
     if begin.startswith(_UTF_32):
         return "utf-32"
     if begin.startswith(_UTF_16):
@@ -93,7 +96,10 @@ def wide_encoding(begin: bytes) -> str | None:
 
 
 def unlike_archive(begin: bytes, archive: FileKind) -> FileKind | None:
-    """What a file seems to be that should be an archive of some kind; None if it begins as one does."""
+    """What a file seems to be that should be an archive of some kind.
+
+    None if it begins as one does.
+    """
     found = binary_kind(begin)
     if found is archive or (archive is ZIP and found in (_WORKBOOK, _OPEN_DOCUMENT)):
         return None

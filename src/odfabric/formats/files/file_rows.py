@@ -1,4 +1,4 @@
-"""Rows of a text file as its reader sees them, batch by batch: CSV, NDJSON and JSON.
+"""Rows of a text file in batches: CSV, NDJSON and JSON.
 
 Owns the way from bytes to values with the line of each row. Invariant: memory is bounded by one batch and the longest line; a row that cannot
 be read is given as a `BrokenRow` and reading goes on behind it, where the format tells where that is. CSV is cut by the grammar that the engine
@@ -34,7 +34,7 @@ _WIDTH_HINT = "look at the separator, and at quotes that are not closed"
 
 @dataclass(frozen=True, slots=True)
 class RowBatch:
-    """Some rows by column: the line on which each begins, from 1, and as many values in every column."""
+    """Rows by column: the line where each begins, from 1, and its values."""
 
     lines: Sequence[int]
     columns: Mapping[str, Sequence[Value]]
@@ -59,7 +59,9 @@ class RowLimits:
 
 @dataclass(frozen=True, slots=True)
 class FileRows:
-    """A file to be read; `progress` is told how many of its bytes were read, after each batch of `batch_rows`.
+    """A file to be read in batches of `batch_rows`.
+
+    `progress` gets how many of its bytes were read, after each batch.
 
     Of a JSON document `piece_characters` are read at once, and more of a record that is longer.
     """
@@ -72,7 +74,10 @@ class FileRows:
     piece_characters: int = _PIECE_BYTES
 
     def names(self) -> list[str]:
-        """Names of the columns of a CSV file, as its first row has or implies them; none of an empty file. Raises InvalidData, LimitExceeded."""
+        """Names of the columns of a CSV file, as its first row has or implies them.
+
+        None of an empty file. Raises InvalidData, LimitExceeded.
+        """
         try:
             with self._text() as stream:
                 first = next(iter(self._parsed(stream)), None)
@@ -96,7 +101,10 @@ class FileRows:
         return names
 
     def batches(self) -> Iterator[RowBatch | BrokenRow]:
-        """All rows in order. Raises InvalidData with the line for what ends the reading, LimitExceeded."""
+        """All rows in order.
+
+        Raises InvalidData with the line for what ends the reading, LimitExceeded.
+        """
         match self.shape.format:
             case FileFormat.CSV:
                 yield from self._csv(has_escapes=check_text(self.path))
@@ -218,7 +226,10 @@ class FileRows:
             self._no_document(window, "there is more after the end of the document")
 
     def _json_item(self, window: _Window) -> Value:
-        """The value that begins here. More of the file is read until it is whole, twice as much each time."""
+        """The value that begins here.
+
+        More of the file is read until it is whole, twice as much each time.
+        """
         while True:
             try:
                 value, end = _DECODER.raw_decode(window.text, window.position)
@@ -254,7 +265,7 @@ class FileRows:
 
 
 class _Window:
-    """The part of a text that is at hand, the next sign in it, and the line on which that stands."""
+    """The present part of a text, the next sign in it, and the line of that."""
 
     def __init__(self, stream: IO[str], piece_characters: int) -> None:
         self._stream = stream
@@ -289,7 +300,10 @@ class _Window:
 
 
 def check_text(path: Path) -> bool:
-    """Whether a file has the sign by which quotes are escaped. Raises InvalidData with the line unless all of it is UTF-8."""
+    """Whether a file has the sign by which quotes are escaped.
+
+    Raises InvalidData with the line unless all of it is UTF-8.
+    """
     decoder, lines, has_escapes = codecs.getincrementaldecoder("utf-8")(), 1, False
     with path.open("rb") as file:
         while True:

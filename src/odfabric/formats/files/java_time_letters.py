@@ -1,4 +1,4 @@
-"""Formats of times in letters, as Java, Spark and moment.js write them, in directives of strftime.
+"""Time formats in letters (Java, Spark, moment.js) to strftime directives.
 
 Owns the translation, which messages suggest; nothing is read by it.
 """
@@ -36,7 +36,10 @@ _LETTERS: dict[str, Callable[[int], str | None]] = {
 
 
 def strftime_of_java(text: str) -> str | None:
-    """The same format in directives; None if letters in it mean nothing to Java, or what no directive says."""
+    """The same format in directives.
+
+    None if letters in it mean nothing to Java, or what no directive says.
+    """
     # Java counts days of the year by D, moment.js those of the month, and it writes years as YYYY.
     day = "%d" if "Y" in text else "%j"
     result = ""

@@ -40,7 +40,10 @@ _MEANT = {
 
 
 def encoding_name(name: str | None) -> str | None:
-    """The name under which Python knows an encoding that is read, UTF-8 for None; None for any other."""
+    """The name under which Python knows an encoding that is read, UTF-8 for None.
+
+    None for any other.
+    """
     try:
         found = codecs.lookup(name or "utf-8").name
     except (LookupError, ValueError):
@@ -49,7 +52,10 @@ def encoding_name(name: str | None) -> str | None:
 
 
 def check_encoding(name: str | None, *, field: str = "encoding") -> InvalidManifest | None:
-    """Why a read step must not name this encoding, and what to write instead; None if it may. `field` is its place."""
+    """Why a read step must not name this encoding, and what to write instead.
+
+    None if it may. `field` is its place.
+    """
     if encoding_name(name) is not None:
         return None
     close = _close(name or "")

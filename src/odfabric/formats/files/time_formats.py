@@ -81,7 +81,9 @@ _TIMESTAMP_PATTERN = (
 
 @dataclass(frozen=True)
 class TimeFormat:
-    """How texts of one column are read; `groups` names the groups of `pattern` in order.
+    """How texts of one column are read.
+
+    `groups` names the groups of `pattern` in order.
 
     The pattern means the same to Python and to Java: ASCII digits, no names, no look-around.
     """
@@ -129,7 +131,7 @@ RFC3339_TIMESTAMP = TimeFormat(
 
 
 def rfc3339_groups() -> str:
-    """The pattern of RFC 3339 timestamps for engines of regular expressions that know `\\A` and `\\z`, with named groups.
+    """RFC 3339 pattern with named groups, for engines that know `\\A` and `\\z`.
 
     `clock`, `fraction` and `offset` may be empty; the day may be one that does not exist.
     """
@@ -144,12 +146,18 @@ def date_format(text: str | None, *, option: str = "dateFormat") -> TimeFormat:
 
 
 def timestamp_format(text: str | None, *, option: str = "timestampFormat") -> TimeFormat:
-    """The format of timestamps. Raises InvalidManifest as `check_timestamp_format` has it."""
+    """The format of timestamps.
+
+    Raises InvalidManifest as `check_timestamp_format` has it.
+    """
     return RFC3339_TIMESTAMP if text in (None, RFC3339) else _strftime(text, option, needs_day=False)
 
 
 def check_date_format(text: str | None, *, option: str = "dateFormat") -> InvalidManifest | None:
-    """Why a format of dates can read nothing, and what to write instead; None if it is one. `option` is its place."""
+    """Why a format of dates can read nothing, and what to write instead.
+
+    None if it is one. `option` is its place.
+    """
     try:
         date_format(text, option=option)
     except InvalidManifest as problem:
@@ -158,7 +166,10 @@ def check_date_format(text: str | None, *, option: str = "dateFormat") -> Invali
 
 
 def check_timestamp_format(text: str | None, *, option: str = "timestampFormat") -> InvalidManifest | None:
-    """Why a format of timestamps can read nothing, and what to write instead; None if it is one. `option` is its place."""
+    """Why a format of timestamps can read nothing, and what to write instead.
+
+    None if it is one. `option` is its place.
+    """
     try:
         timestamp_format(text, option=option)
     except InvalidManifest as problem:
@@ -180,7 +191,7 @@ def _strftime(text: str, option: str, *, needs_day: bool) -> TimeFormat:
 
 
 def _translated(text: str, *, needs_day: bool) -> str | None:
-    """The format in our directives, if it is written in letters as Java and moment.js have them."""
+    """The format in our directives, if it is in letters of Java and moment.js."""
     instead = None if "%" in text else strftime_of_java(text)
     return instead if instead and isinstance(_read(instead, needs_day=needs_day), TimeFormat) else None
 

@@ -33,7 +33,10 @@ _SERIAL = re.compile(r"[2-7]\d{4}(?:\.\d+)?", re.ASCII)
 
 
 def epoch_function(text: str) -> str | None:
-    """The function of Spark that makes a time of a count since 1970 of so many digits; None if the text is no such count."""
+    """The function of Spark that makes a time of a count since 1970 of so many digits.
+
+    None if the text is no such count.
+    """
     if not _EPOCH.fullmatch(text):
         return None
     digits = len(text.lstrip("-"))
@@ -45,12 +48,18 @@ def epoch_function(text: str) -> str | None:
 
 
 def is_day_serial(text: str) -> bool:
-    """Whether a number looks like a day as spreadsheets count them, from 30 December 1899, in the years 1954 to 2119."""
+    """Whether a number looks like a spreadsheet's day of the years 1954 to 2119.
+
+    Spreadsheets count days from 30 December 1899.
+    """
     return _SERIAL.fullmatch(text) is not None
 
 
 def formats_of(text: str, *, is_date: bool) -> list[str]:
-    """Formats that read a text, of dates or of timestamps; several if it has several meanings, none if none is known."""
+    """Formats that read a text, of dates or of timestamps.
+
+    Several if it has several meanings, none if none is known.
+    """
     date = _DATE.match(text)
     if date is None:
         return []

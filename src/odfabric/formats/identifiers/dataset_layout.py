@@ -35,7 +35,10 @@ REF_CHARACTERS_MAX = 100
 
 
 def object_path(folder: str, name: Multihash) -> str:
-    """Path of an object below the root of its dataset. Raises InvalidName for another hash than SHA3-256."""
+    """Path of an object below the root of its dataset.
+
+    Raises InvalidName for another hash than SHA3-256.
+    """
     if folder not in (BLOCKS, DATA, CHECKPOINTS):
         raise InvalidName(f"'{folder}' is not a folder of objects", hint="expected blocks, data or checkpoints")
     if name.code != SHA3_256 or len(name.digest) != DIGEST_BYTES_MAX:
@@ -64,7 +67,7 @@ def checkpoint_key(dataset: DatasetId, physical_hash: Multihash) -> str:
 
 
 def engine_records_prefix(dataset: DatasetId, block: Multihash | None = None) -> str:
-    """What the keys of all records about engines begin with, or of those about one block."""
+    """Key prefix of all records about engines, or of those about one block."""
     return in_dataset(dataset, f"{ENGINES}/" if block is None else f"{ENGINES}/{block}/")
 
 
@@ -85,7 +88,9 @@ def name_key(alias: DatasetAlias) -> str:
 
 
 def ref_without_head(nonce: str) -> str:
-    """Text of a `refs/head` that refers to no block: the dataset was removed, or must not be made by who is making it.
+    """Text of a `refs/head` that refers to no block.
+
+    The dataset was removed, or must not be made by who is making it.
 
     No two of them are the same, so that a write on the condition of one is not taken for that of another.
     """
@@ -93,12 +98,15 @@ def ref_without_head(nonce: str) -> str:
 
 
 def has_no_head(text: str | None) -> bool:
-    """Whether the text of a ref, None for one that is not there, refers to no block on purpose."""
+    """Whether a ref's text refers to no block on purpose; None if there is no ref."""
     return text is None or text.startswith(_NO_HEAD)
 
 
 def collector_lock(dataset: DatasetId) -> str:
-    """Name of the lock that keeps commits and the collector of a dataset apart; nothing lies there."""
+    """Name of the lock that keeps commits and the collector of a dataset apart.
+
+    Nothing lies there.
+    """
     return in_dataset(dataset, "collector")
 
 
@@ -113,7 +121,7 @@ def in_dataset(dataset: DatasetId, path: str) -> str:
 
 
 def dataset_of_key(key: str) -> DatasetId | None:
-    """The dataset below whose prefix a key lies, or None if there is none: uploads and the like."""
+    """The dataset below whose prefix a key is, or None (uploads and the like)."""
     folder = key.partition("/")[0]
     try:
         dataset = parse_dataset_id(f"did:odf:{folder}")
@@ -123,7 +131,10 @@ def dataset_of_key(key: str) -> DatasetId | None:
 
 
 def parse_ref(text: str) -> Multihash:
-    """The block that a ref points to: its hash without a newline; white space is forgiven. Raises InvalidName."""
+    """The block of a ref: its hash without a newline. Raises InvalidName.
+
+    White space is forgiven.
+    """
     if len(text) > REF_CHARACTERS_MAX:
         raise invalid_value(text, "BlockHash", hint=f"a ref has at most {REF_CHARACTERS_MAX} characters")
     block = parse_multihash(text.strip())

@@ -32,7 +32,10 @@ def dataset_id_from_bytes(data: bytes) -> DatasetId:
 
 
 def parse_account_id(text: str) -> AccountId:
-    """From `did:odf:<multibase>` or `did:pkh:<namespace>:<reference>:<address>`. Raises InvalidName."""
+    """From `did:odf:<multibase>` or `did:pkh:<namespace>:<reference>:<address>`.
+
+    Raises InvalidName.
+    """
     if not text.startswith(_PKH):
         return KeyAccountId(_parse_key(text, prefix=_ODF, type_name="AccountID"))
     match = _CAIP_10.fullmatch(text, len(_PKH))
@@ -47,7 +50,10 @@ def parse_did_key(text: str) -> bytes:
 
 
 def did_key(public_key: bytes) -> str:
-    """Canonical `did:key:z...` of a 32-byte Ed25519 public key. Raises ValueError for another length."""
+    """Canonical `did:key:z...` of a 32-byte Ed25519 public key.
+
+    Raises ValueError for another length.
+    """
     if len(public_key) != PUBLIC_KEY_BYTES:
         raise ValueError(f"an Ed25519 public key has {PUBLIC_KEY_BYTES} bytes, not {len(public_key)}")
     return _KEY + encode_base58(ED25519_PUB + public_key)

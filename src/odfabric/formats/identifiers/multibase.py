@@ -22,13 +22,15 @@ SHOWN_CHARACTERS_MAX = 200
 
 
 def invalid_value(text: str, type_name: str, *, hint: str | None = None) -> InvalidName:
-    """The error for a text that is not a `type_name`, worded as the specification's readers expect it."""
+    """The error for a text that is not a `type_name`, in the specification's words."""
     shown = text if len(text) <= SHOWN_CHARACTERS_MAX else text[:SHOWN_CHARACTERS_MAX] + "..."
     return InvalidName(f"Value '{shown}' is not a valid {type_name}", hint=hint)
 
 
 def decode_multibase(text: str, *, bytes_max: int) -> bytes:
-    """The bytes of a multibase text. Raises ValueError with the reason if it is malformed or over `bytes_max` bytes.
+    """The bytes of a multibase text.
+
+    Raises ValueError with the reason if it is malformed or over `bytes_max` bytes.
 
     The parsers of what the bytes mean turn that into `invalid_value` with the whole text they were given.
     """

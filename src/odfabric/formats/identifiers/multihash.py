@@ -23,7 +23,10 @@ def parse_multihash(text: str) -> Multihash:
 
 
 def multihash_from_bytes(data: bytes) -> Multihash:
-    """From the binary form: varint code, varint length, digest, nothing after it. Raises InvalidName."""
+    """From the binary form: varint code, varint length, digest, nothing after it.
+
+    Raises InvalidName.
+    """
     try:
         return _read(data)
     except ValueError as error:

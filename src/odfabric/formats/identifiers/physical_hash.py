@@ -1,4 +1,6 @@
-"""Physical hash: SHA3-256 over all bytes of a file, the name of objects in `data/` and `checkpoints/`.
+"""Physical hash: SHA3-256 over a file's bytes, the name of stored objects.
+
+Of those in `data/` and `checkpoints/`.
 
 Owns hashing of paths and streams in constant memory. Source: specification, section "Hashes".
 """
@@ -16,7 +18,10 @@ READ_BYTES = 1 << 20
 
 
 def physical_hash(source: Path | BinaryIO) -> tuple[Multihash, int]:
-    """Hash and size in bytes of a file, or of a binary stream from where it stands to its end. OSError passes through."""
+    """Hash and size in bytes of a file, or of the rest of a binary stream.
+
+    OSError passes through.
+    """
     if isinstance(source, Path):
         with source.open("rb", buffering=0) as stream:
             return _of_stream(stream)
@@ -24,7 +29,7 @@ def physical_hash(source: Path | BinaryIO) -> tuple[Multihash, int]:
 
 
 class KnownFiles:
-    """Files whose hash is known: those that are still the same file, of the same size and time of change.
+    """Files whose hash is known: unchanged in identity, size and time of change.
 
     A hard link is the same file. The oldest of more than `files_max` are forgotten.
     """

@@ -49,7 +49,10 @@ _DEFAULT_PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443, "ftp": 21}
 
 
 def parse_name(text: str, *, type_name: str = "DatasetName") -> Name:
-    """A dataset, account or repository name of at most 100 characters. Raises InvalidName, naming `type_name`."""
+    """A dataset, account or repository name of at most 100 characters.
+
+    Raises InvalidName, naming `type_name`.
+    """
     if len(text) > NAME_CHARACTERS_MAX:
         raise invalid_value(text, type_name, hint=f"a name has at most {NAME_CHARACTERS_MAX} characters")
     if _NAME.fullmatch(text) is None:
@@ -93,7 +96,10 @@ def parse_dataset_ref_remote(text: str) -> DatasetRefRemote:
 
 
 def parse_dataset_ref_any(text: str) -> DatasetRefAny:
-    """A reference that may be local or remote; `x/dataset` comes back as AmbiguousAlias. Raises InvalidName."""
+    """A reference that may be local or remote.
+
+    `x/dataset` comes back as AmbiguousAlias. Raises InvalidName.
+    """
     found = _identity_or_url(text, "DatasetRefAny")
     if found is not None:
         return found
@@ -200,7 +206,10 @@ def _url(text: str, type_name: str) -> DatasetUrl:
 
 
 def _normal_url(url: SplitResult) -> str:
-    """Scheme and host in lower case, no default port, path never empty: as clients of the reference print URLs."""
+    """A URL as clients of the reference print it.
+
+    Scheme and host in lower case, no default port, path never empty.
+    """
     scheme = url.scheme
     if scheme not in _DEFAULT_PORTS:
         return url.geturl()

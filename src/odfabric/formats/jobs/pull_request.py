@@ -22,7 +22,7 @@ def write_pull_request(request: PullRequest, envelope: Envelope) -> str:
 def pull_members(request: PullRequest) -> dict[str, object]:
     """The wishes alone, without who has them: two requests with the same wishes are one job."""
     account = request.alias.account
-    return {
+    members: dict[str, object] = {
         "dataset": str(request.dataset) if request.dataset is not None else None,
         "account": str(account) if account is not None else None,
         "name": str(request.alias.name),
@@ -31,13 +31,18 @@ def pull_members(request: PullRequest) -> dict[str, object]:
         "fetchUncacheable": request.fetch_uncacheable,
         "allowShrink": request.allow_shrink,
         "fetchAgain": request.fetch_again,
-        "force": request.force,
         "folderOfUser": str(request.folder_of_user) if request.folder_of_user is not None else None,
     }
+    if request.force:
+        members["force"] = True
+    return members
 
 
 def read_pull_request(job: Job) -> PullRequest:
-    """The request of a pull job, also of releases that knew fewer wishes. Raises Corrupt."""
+    """The request of a pull job, also of releases that knew fewer wishes.
+
+    Raises Corrupt.
+    """
     members = RequestMembers.of(job)
     alias = DatasetAlias(members.parsed_or_none("account", _account_name), members.parsed("name", parse_name))
     return PullRequest(

@@ -26,12 +26,18 @@ _FLOAT_PLAIN_ZEROS_MAX = 5
 
 
 def canonical_json(value: JsonValue) -> str:
-    """The one text of a value. Raises ValueError for what JSON or a block cannot carry."""
+    """The one text of a value.
+
+    Raises ValueError for what JSON or a block cannot carry.
+    """
     return _text(value, JSON_DEPTH_MAX)
 
 
 def parse_json_object(text: str) -> dict[str, JsonValue]:
-    """The object that a text holds, in any spelling. Raises ValueError; repeated keys, NaN and deep nesting are refused."""
+    """The object that a text holds, in any spelling.
+
+    Raises ValueError; repeated keys, NaN and deep nesting are refused.
+    """
     try:
         value, end = decode_json(text, 0)
     except RecursionError:
@@ -43,13 +49,19 @@ def parse_json_object(text: str) -> dict[str, JsonValue]:
 
 
 def decode_json(text: str, start: int) -> tuple[JsonValue, int]:
-    """The JSON value that begins at `start` and where it ends. Raises ValueError, RecursionError for very deep nesting."""
+    """The JSON value that begins at `start` and where it ends.
+
+    Raises ValueError, RecursionError for very deep nesting.
+    """
     found: tuple[JsonValue, int] = _DECODER.raw_decode(text, start)
     return found
 
 
 def check_json_value(root: JsonValue, *, depth_max: int, nodes_max: int | None = None) -> None:
-    """Refuse numbers that lose digits elsewhere, values nested too deeply, and too many of them. Raises ValueError."""
+    """Refuse lossy numbers, deep nesting and too many values. Raises ValueError.
+
+    Lossy numbers lose digits elsewhere.
+    """
     level: list[JsonValue] = [root]
     nodes = 0
     for _ in range(depth_max + 1):
@@ -97,7 +109,9 @@ def _string(text: str) -> str:
 
 
 def float_text(value: float) -> str:
-    """The shortest digits that give the value back: plain from 1e-5 to below 1e16, otherwise with an exponent (`1e16`).
+    """The shortest digits that give the value back.
+
+    Plain from 1e-5 to below 1e16, otherwise with an exponent (`1e16`).
 
     Raises ValueError for NaN and infinities.
     """

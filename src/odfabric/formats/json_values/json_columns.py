@@ -32,7 +32,10 @@ JsonMembers: TypeAlias = "Mapping[str, JsonMembers | None]"
 
 
 def json_members(schema: DataSchema) -> JsonMembers:
-    """The marked columns of a schema, and members of its columns. Raises InvalidManifest for a mark that means nothing."""
+    """The marked columns of a schema, and members of its columns.
+
+    Raises InvalidManifest for a mark that means nothing.
+    """
     return _marked(schema.fields, "")
 
 

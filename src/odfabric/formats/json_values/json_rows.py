@@ -47,7 +47,10 @@ _DATA_FORMATS = {
 
 
 def parse_data_format(text: str, *, field: str = "dataFormat") -> DataFormat:
-    """From `JsonAoS`, `jsonaos` or `json-aos`, and so on. Raises InvalidRequest naming `field`."""
+    """From `JsonAoS`, `jsonaos` or `json-aos`, and so on.
+
+    Raises InvalidRequest naming `field`.
+    """
     if text not in _DATA_FORMATS:
         known = ", ".join(data_format.value for data_format in DataFormat)
         raise InvalidRequest(f"Unknown data format '{text}'", place=Place(field=field), hint=f"one of {known}")
@@ -76,7 +79,10 @@ def rows_to_json(table: pa.Table, data_format: DataFormat) -> JsonValue:
 
 
 def rows_document(table: pa.Table, data_format: DataFormat) -> dict[str, JsonValue]:
-    """`{data, dataFormat, nonFiniteColumns?}`: rows, and the columns in which some null stands for NaN or an infinity. Raises like `rows_to_json`."""
+    """`{data, dataFormat, nonFiniteColumns?}`. Raises like `rows_to_json`.
+
+    Rows, and the columns in which some null stands for NaN or an infinity.
+    """
     document: dict[str, JsonValue] = {"data": rows_to_json(table, data_format), "dataFormat": data_format.value}
     columns: list[JsonValue] = [
         field.name

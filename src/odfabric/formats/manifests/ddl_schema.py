@@ -1,4 +1,4 @@
-"""The deprecated `ddlSchema` of read steps: `name TYPE [NOT NULL]` elements as a data schema.
+"""The deprecated `ddlSchema`: `name TYPE [NOT NULL]` elements as a data schema.
 
 Owns the small grammar and its table of types. Columns and list items are nullable unless they say NOT NULL; the reference
 makes DATE and DECIMAL columns required without being asked, which is not repeated here. Source: specification, "Manifests".

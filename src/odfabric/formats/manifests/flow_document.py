@@ -1,4 +1,4 @@
-"""Flows and runs as JSON texts: what the database keeps beside the columns that it looks for."""
+"""Flows and runs as JSON texts, kept beside the columns of the database."""
 
 from __future__ import annotations
 

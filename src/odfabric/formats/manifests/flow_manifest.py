@@ -1,4 +1,6 @@
-"""Manifests of flows: documents of the kind `odfabric/Flow`, which the chain of a dataset has no place for.
+"""Manifests of flows: documents of the kind `odfabric/Flow`.
+
+The chain of a dataset has no place for them.
 
 ```yaml
 kind: odfabric/Flow
@@ -35,7 +37,10 @@ class FlowManifest:
 
 
 def parse_flow_manifests(text: str, *, file: str | None, limits: TextLimits) -> Iterator[FlowManifest]:
-    """All documents of a text. Raises InvalidManifest with file, line, column and member."""
+    """All documents of a text.
+
+    Raises InvalidManifest with file, line, column and member.
+    """
     for document in read_documents(text, file=file, limits=limits):
         yield _parsed(document, file)
 

@@ -65,7 +65,10 @@ def trigger_value(trigger: Trigger) -> dict[str, object]:
 
 
 def parse_rule(value: object) -> FlowRule:
-    """The rule of a JSON value; what is left out has its default. Raises InvalidRequest that names the member."""
+    """The rule of a JSON value; what is left out has its default.
+
+    Raises InvalidRequest that names the member.
+    """
     members = _object(value, "rule", _MEMBERS)
     if "trigger" not in members:
         raise _refusal("trigger", "is missing", hint=_TRIGGER_HINT)

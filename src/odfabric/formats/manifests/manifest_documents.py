@@ -1,4 +1,4 @@
-"""Texts of manifests to documents: YAML, JSON, or several JSON values one after the other.
+"""Texts of manifests to documents: YAML, JSON, or several JSON values in a row.
 
 Owns the choice between the two readers, and the places inside JSON texts. JSON is read as JSON where it is JSON, because
 readers of YAML differ from it in corners (escapes, long keys, values in a row). Not here: what a document means
@@ -30,7 +30,10 @@ class Document(Protocol):
         """The document as JSON holds it."""
 
     def locate(self, path: Path, *, key: bool = False) -> tuple[int, int]:
-        """Line and column, from 1, of the value at `path` or of its key; of the last known part of a wrong path."""
+        """Line and column, from 1, of the value at `path` or of its key.
+
+        Of the last known part of a wrong path.
+        """
 
     def written(self, path: Path) -> WrittenScalar | None:
         """How the text at `path` is written; None if there is none."""
@@ -58,7 +61,10 @@ class JsonDocument:
         return WrittenScalar(self.text, position, decode_json(self.text, position)[1], '"')
 
     def _seek(self, path: Path, *, key: bool) -> tuple[int, JsonValue]:
-        """Where the value at `path`, or its key, begins, and the value; of a wrong path the last known part."""
+        """Where the value at `path`, or its key, begins, and the value.
+
+        Of a wrong path the last known part.
+        """
         position, value = self.start, self.value
         for index, step in enumerate(path):
             found = _seek_member(self.text, position, value, step)
@@ -79,7 +85,10 @@ class _Member:
 
 
 def read_documents(text: str, *, file: str | None, limits: TextLimits) -> Iterator[Document]:
-    """The documents of a text of YAML or JSON. Raises InvalidManifest with line and column, LimitExceeded."""
+    """The documents of a text of YAML or JSON.
+
+    Raises InvalidManifest with line and column, LimitExceeded.
+    """
     if len(text.encode("utf-8", "surrogatepass")) > limits.bytes_max:
         raise LimitExceeded(
             "the manifest is too large", limit="manifest_bytes_max", maximum=limits.bytes_max, place=Place(file=file)
@@ -90,7 +99,9 @@ def read_documents(text: str, *, file: str | None, limits: TextLimits) -> Iterat
 
 
 def _read_json(text: str, *, file: str | None, limits: TextLimits) -> list[JsonDocument] | None:
-    """All values if the text is JSON, None to let the reader of YAML judge and name the place of what is wrong.
+    """All values if the text is JSON, else None.
+
+    None lets the reader of YAML judge and name the place of what is wrong.
 
     Raises InvalidManifest if a second value follows the first, as YAML does not allow, and is wrong.
     """
@@ -131,7 +142,7 @@ def _skip_space(text: str, position: int) -> int:
 
 
 def _seek_member(text: str, position: int, holds: JsonValue, step: str | int) -> _Member | None:
-    """The member `step` of the array or object that begins at `position`, in a text known to be JSON."""
+    """The member `step` of the array or object at `position`, in valid JSON."""
     if isinstance(holds, dict):
         known = isinstance(step, str) and step in holds
     else:

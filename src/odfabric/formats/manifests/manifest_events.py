@@ -80,7 +80,10 @@ class Flawed(ValueError):
 
 
 def noun_to_value(noun: object) -> dict[str, JsonValue]:
-    """The manifest form of any noun of `formats.blocks.block_tables`; a member of a union has its `kind` first."""
+    """The manifest form of any noun of `formats.blocks.block_tables`.
+
+    A member of a union has its `kind` first.
+    """
     if isinstance(noun, ExtraAttributes):
         return parse_json_object(noun.entries)
     kind = _TAGS.get(type(noun))
@@ -107,7 +110,10 @@ def snapshot_to_value(snapshot: DatasetSnapshot) -> dict[str, JsonValue]:
 
 
 def event_from_value(value: object) -> MetadataEvent:
-    """The event in a JSON value, which has no lines. Raises InvalidManifest that names the field."""
+    """The event in a JSON value, which has no lines.
+
+    Raises InvalidManifest that names the field.
+    """
     event: MetadataEvent = _from_value(value, METADATA_EVENT.name)
     return event
 
@@ -137,7 +143,10 @@ def transform_from_value(value: object) -> Transform:
 
 
 def build_noun(value: JsonValue, definition: str, *, path: Path) -> Any:
-    """The noun in a value which the schema's definition of that name admits; `path` leads to it. Raises Flawed."""
+    """The noun in a value which the schema's definition of that name admits.
+
+    `path` leads to it. Raises Flawed.
+    """
     return _DEFINITIONS[definition](value, path)
 
 

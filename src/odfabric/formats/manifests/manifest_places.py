@@ -1,4 +1,4 @@
-"""Snapshots with the way back to the file: where what is wrong stands in the manifest that holds it.
+"""Snapshots with the way back to the places of errors in their manifest.
 
 Invariant: a line and column of the file are told only where they are those of what is wrong; otherwise the line where the query, or the
 event, or the dataset's name stands. Not here: reading manifests (`formats.manifests.manifest_yaml`), judging queries (the engine).
@@ -38,7 +38,7 @@ class PlacedSnapshot:
 
     @contextmanager
     def refusals_in_file(self) -> Iterator[None]:
-        """While it is judged: what is wrong with it names the place in the file, also where it stands within a query."""
+        """Errors raised inside name the place in the file, also within a query."""
         try:
             yield
         except OF_MANIFESTS as error:
@@ -46,7 +46,10 @@ class PlacedSnapshot:
             raise
 
     def put_in_file(self, error: InvalidQuery | InvalidManifest | IncompatibleSchema) -> None:
-        """Makes the place of what is wrong that in the file: of a query or, for other errors, of an event."""
+        """Turn an error's place into that in the file.
+
+        Of a query or, for other errors, of an event.
+        """
         if not isinstance(error, InvalidQuery):
             error.place = self._event_in_file(error.place)
             return
@@ -54,7 +57,9 @@ class PlacedSnapshot:
             each.place = self.in_file(each.place)
 
     def _event_in_file(self, place: Place) -> Place:
-        """The place of an event, or of a member of it; of what is said of the whole the line of the dataset's name.
+        """The place of an event, or of a member of it.
+
+        Of what is said of the whole the line of the dataset's name.
 
         A place that has a line is told as it is.
         """
@@ -85,7 +90,9 @@ class PlacedSnapshot:
         )
 
     def place_of(self, step: int, line: int | None, column: int | None, *, source: int | None = None) -> Place:
-        """The place in the file for one within a statement of the transform, or of the event that is a source, counting from 0.
+        """The place in the file for one within a statement of the transform.
+
+        Or of the event that is a source, counting from 0.
 
         Where it cannot be told for sure, the line where the statement begins, without a column.
         """

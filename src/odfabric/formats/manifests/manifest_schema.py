@@ -1,4 +1,4 @@
-"""The JSON Schema of manifests, made from the tables of blocks, and validation by it.
+"""JSON Schema of manifests from the tables of blocks, and validation by it.
 
 Owns the structure of manifests: fields, types, spellings of tags and enum values, ranges of numbers, where null may stand.
 Invariant: `docs/manifest.schema.json` is this schema, for editors and other programs (a test compares them); unions carry
@@ -81,7 +81,7 @@ _NEVER_NULL = frozenset({Kind.INSTANT, Kind.BYTES})
 
 
 def spellings(name: str) -> list[str]:
-    """The three ways to write a tag or an enum value, the written one first: `NdJson`, `ndJson`, `ndjson`."""
+    """Three spellings of a tag or enum value: `NdJson` (written), `ndJson`, `ndjson`."""
     return list(dict.fromkeys([name, name[0].lower() + name[1:], name.lower()]))
 
 
@@ -230,7 +230,7 @@ def _description(noun: type) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Flaw:
-    """One thing that is wrong with a value: where, and whether the key there is meant and not the value."""
+    """One flaw of a value: where, and whether its key is meant, not the value."""
 
     path: tuple[str | int, ...]
     message: str
@@ -239,7 +239,7 @@ class Flaw:
 
 
 def find_flaws(value: object, definition: str) -> list[Flaw]:
-    """At most 20 things that the schema's definition of that name has against a value, in no order.
+    """At most 20 flaws of a value by the schema's definition of that name, unordered.
 
     The nesting of the value must be limited by the caller: validation takes several frames of the stack for each level.
     """
@@ -262,7 +262,7 @@ def _follow(validator: Any, ref: str, instance: Any, _schema: Schema) -> Iterato
 
 
 def _choose(validator: Any, branches: list[Schema], instance: Any, schema: Schema) -> Iterator[ValidationError]:
-    """The one branch that is meant, so that errors are about it and not about all of them."""
+    """The one branch that is meant, so that errors are about it and not all of them."""
     if "discriminator" not in schema:
         if instance is not None:
             yield from validator.descend(instance, branches[1])
@@ -313,7 +313,10 @@ def _flaw(error: ValidationError) -> Flaw:
 
 
 def unknown_variant(found: str, spelled: list[str]) -> str:
-    """The message for a tag or an enum value that is none of these; of their spellings only the written ones are named."""
+    """The message for a tag or an enum value that is none of these.
+
+    Of their spellings only the written ones are named.
+    """
     written = [name for name in spelled if name[:1].isupper()]
     return f"unknown variant `{found[:SHOWN_CHARACTERS_MAX]}`, expected one of {_quoted(written)}"
 

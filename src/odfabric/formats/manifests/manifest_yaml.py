@@ -1,4 +1,4 @@
-"""Manifests as people and programs write them: YAML or JSON text to nouns of the model, and values to YAML.
+"""Manifests in YAML or JSON to nouns of the model, and values to YAML.
 
 Owns the envelope (`kind`, `version`, `content`), its versions, and the place of an error: file, line, column, field.
 Invariant: reading a written manifest gives the noun again. Not here: which events a dataset may begin with, the resolution of
@@ -64,7 +64,10 @@ class BlockManifest:
 def parse_snapshots(
     text: str, *, file: str | None = None, limits: TextLimits = MANIFEST_LIMITS
 ) -> list[DatasetSnapshot]:
-    """All DatasetSnapshot manifests of a text, at least one. Raises InvalidManifest, LimitExceeded, with the place."""
+    """All DatasetSnapshot manifests of a text, at least one.
+
+    Raises InvalidManifest, LimitExceeded, with the place.
+    """
     return [found.snapshot for found in parse_placed_snapshots(text, file=file, limits=limits)]
 
 
@@ -77,20 +80,26 @@ def parse_placed_snapshots(
 
 
 def parse_blocks(text: str, *, file: str | None = None, limits: TextLimits = BLOCKS_LIMITS) -> list[MetadataBlock]:
-    """All MetadataBlock manifests of a text, at least one. Raises InvalidManifest, LimitExceeded, with the place."""
+    """All MetadataBlock manifests of a text, at least one.
+
+    Raises InvalidManifest, LimitExceeded, with the place.
+    """
     return [found.value for found in _contents(text, METADATA_BLOCK.name, file=file, limits=limits)]
 
 
 def parse_block_manifests(
     text: str, *, file: str | None = None, limits: TextLimits = BLOCKS_LIMITS
 ) -> list[BlockManifest]:
-    """As `parse_blocks`, with the version of each, by which its bytes and hash can be made again."""
+    """As `parse_blocks`, with each version, which determines its bytes and hash."""
     found = _contents(text, METADATA_BLOCK.name, file=file, limits=limits)
     return [BlockManifest(content.version, content.value) for content in found]
 
 
 def parse_event(text: str, *, file: str | None = None, limits: TextLimits = MANIFEST_LIMITS) -> MetadataEvent:
-    """The one MetadataEvent manifest of a text. Raises InvalidManifest, LimitExceeded, with the place."""
+    """The one MetadataEvent manifest of a text.
+
+    Raises InvalidManifest, LimitExceeded, with the place.
+    """
     events: list[MetadataEvent] = [
         found.value for found in _contents(text, METADATA_EVENT.name, file=file, limits=limits)
     ]
@@ -122,7 +131,7 @@ def _envelope(kind: str, version: int, content: JsonValue) -> dict[str, JsonValu
 
 @dataclass(frozen=True, slots=True)
 class _Content:
-    """What a manifest holds, and where it stands: in which document, below which member of it."""
+    """A manifest's content and its place: the document, and the member in it."""
 
     version: int
     value: Any
@@ -174,7 +183,10 @@ def _envelope_flaws(value: JsonValue, kind: str) -> list[Flaw]:
 
 
 def _located(flaws: list[Flaw], document: Document, *, file: str | None, top: tuple[int, ...]) -> InvalidManifest:
-    """The first flaw in the order of the text. In one map an unknown field comes before missing ones, being their cause."""
+    """The first flaw in the order of the text.
+
+    In one map an unknown field comes before missing ones, being their cause.
+    """
 
     def order(flaw: Flaw) -> tuple[tuple[int, int], bool, tuple[int, int]]:
         path = (*top, *flaw.path)

@@ -18,7 +18,10 @@ _ESCAPED = dict(zip("0abtnvfreN_LP", "\0\a\b\t\n\v\f\r\x1b\x85\xa0\u2028\u2029",
 
 @dataclass(frozen=True, slots=True)
 class WrittenScalar:
-    """The characters `[start, end)` of a text, which write a value; `style` is the first of them where YAML gives it a meaning."""
+    """The characters `[start, end)` of a text, which write a value.
+
+    `style` is the first of them where YAML gives it a meaning.
+    """
 
     text: str
     start: int
@@ -26,11 +29,13 @@ class WrittenScalar:
     style: str | None
 
     def begins(self) -> tuple[int, int]:
-        """Line and column, from 1, of the first character that is no white space, or of the place where one is missing."""
+        """Line and column, from 1, of the first non-space character, or the missing one."""
         return self._position(next((start for _, start, _ in self._characters()), self.start))
 
     def locate(self, value: str, line: int, column: int) -> tuple[int, int] | None:
-        """Line and column of the file for those of the value, all from 1; None if that cannot be told for sure.
+        """Line and column of the file for those of the value, all from 1.
+
+        None if that cannot be told for sure.
 
         The end of the value, and white space within it, stand behind the character before them.
         """

@@ -51,7 +51,10 @@ _INDENT: Final = "  "
 
 
 def parse_schema_format(text: str, *, field: str = "schemaFormat") -> SchemaFormat:
-    """From `ArrowJson`, `arrowjson` or `arrow-json`, and so on. Raises InvalidRequest naming `field`."""
+    """From `ArrowJson`, `arrowjson` or `arrow-json`, and so on.
+
+    Raises InvalidRequest naming `field`.
+    """
     if text not in _SCHEMA_FORMATS:
         known = ", ".join(schema_format.value for schema_format in SchemaFormat)
         raise InvalidRequest(f"Unknown schema format '{text}'", place=Place(field=field), hint=f"one of {known}")
@@ -59,7 +62,10 @@ def parse_schema_format(text: str, *, field: str = "schemaFormat") -> SchemaForm
 
 
 def render_schema(schema: DataSchema, schema_format: SchemaFormat) -> JsonValue:
-    """The schema in the given form. Raises IncompatibleSchema for a field that Arrow cannot hold."""
+    """The schema in the given form.
+
+    Raises IncompatibleSchema for a field that Arrow cannot hold.
+    """
     match schema_format:
         case SchemaFormat.ODF_JSON:
             return noun_to_value(schema)

@@ -1,4 +1,4 @@
-"""Reading YAML of strangers: the subset that JSON can express, with the line and column of everything.
+"""Reading untrusted YAML: the JSON subset, with line and column of everything.
 
 Owns the refusals: tags, anchors and aliases, directives other than `%YAML 1.2`, keys that are not strings, repeated keys,
 `.inf` and `.nan`, numbers that lose digits elsewhere, and whatever is above a limit. Scalars are those of the YAML 1.2 core
@@ -53,7 +53,9 @@ class TextLimits:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A value and where it starts; line and column count from 1. `keys` are the places of a map's keys.
+    """A value and where it starts; line and column count from 1.
+
+    `keys` are the places of a map's keys.
 
     Of a scalar `end` is the index of the character behind it, and `style` how it is written.
     """
@@ -81,7 +83,10 @@ class YamlDocument:
         return self.node.value
 
     def locate(self, path: Path, *, key: bool = False) -> tuple[int, int]:
-        """Line and column of the value at `path`, or of its key. Of a path that leads nowhere, of its last known part."""
+        """Line and column of the value at `path`, or of its key.
+
+        Of a path that leads nowhere, of its last known part.
+        """
         node = self.node
         for index, step in enumerate(path):
             if key and index == len(path) - 1 and isinstance(step, str) and step in node.keys:
@@ -102,7 +107,10 @@ class YamlDocument:
 
 
 def read_yaml_documents(text: str, *, file: str | None, limits: TextLimits) -> Iterator[YamlDocument]:
-    """The documents of a text, in order, lazily; empty ones are left out. Raises InvalidManifest, LimitExceeded."""
+    """The documents of a text, in order, lazily; empty ones are left out.
+
+    Raises InvalidManifest, LimitExceeded.
+    """
     composer = _Composer(text, file=file, limits=limits)
     for event in composer.events:
         if isinstance(event, DocumentStartEvent):
@@ -114,7 +122,7 @@ def read_yaml_documents(text: str, *, file: str | None, limits: TextLimits) -> I
 
 
 class _Composer:
-    """Builds nodes from the events of the parser, which keeps no stack of its own that nesting could exhaust."""
+    """Builds nodes from parser events without recursion: nesting exhausts nothing."""
 
     def __init__(self, text: str, *, file: str | None, limits: TextLimits) -> None:
         self._file = file

@@ -1,4 +1,4 @@
-"""Writing YAML: block style, list items not indented under their key, keys in the order given.
+"""Writing YAML: block style, lists not indented under their key, given order.
 
 Owns the quoting: what is written reads back as the same JSON value in YAML 1.2, and strings that YAML 1.1 takes for
 something else (`yes`, `1:30`, `1.0`) are quoted, except timestamps, which manifests of the specification show bare. ruamel.yaml, which reads
@@ -30,12 +30,15 @@ _UNPRINTED = re.compile(r"[\x7f-\xa0\u2028\u2029\ufeff\ufffe\uffff]")
 
 
 def dump_yaml(value: JsonValue) -> str:
-    """One document as YAML, ending with a line break. Raises ValueError for NaN and infinities."""
+    """One document as YAML, ending with a line break.
+
+    Raises ValueError for NaN and infinities.
+    """
     return "\n".join(_lines(value, "", "")) + "\n"
 
 
 def _lines(value: JsonValue, head: str, indent: str) -> Iterator[str]:
-    """The lines of a value that follows `head`, its further lines indented by `indent` or more."""
+    """The lines of a value behind `head`, further ones indented by `indent` or more."""
     if isinstance(value, dict) and value:
         for number, (key, member) in enumerate(value.items()):
             yield from _member(key, member, head if number == 0 else indent, indent)

@@ -29,7 +29,10 @@ _HEAD = """\
 
 
 def settings_table(settings: Iterable[tuple[str, object, str]]) -> str:
-    """A table in Markdown of (name, default, description). Raises TypeError for a default that has no form in it."""
+    """A table in Markdown of (name, default, description).
+
+    Raises TypeError for a default that has no form in it.
+    """
     rows = (
         f"| `{name}` | {unit_of(name)} | {_default(default)} | {description.replace('|', '/')} |\n"
         for name, default, description in settings
@@ -38,7 +41,10 @@ def settings_table(settings: Iterable[tuple[str, object, str]]) -> str:
 
 
 def unit_of(name: str) -> str:
-    """The unit that a setting's name ends with; empty for a number of things or no number."""
+    """The unit that a setting's name ends with.
+
+    Empty for a number of things or no number.
+    """
     return next((unit for ending, unit in UNITS if name.endswith(ending)), "")
 
 

@@ -1,4 +1,6 @@
-"""Trace context: the header `traceparent` of the W3C Recommendation "Trace Context", by which calls of several services are one trace.
+"""Trace context: the header `traceparent` of the W3C Recommendation.
+
+Calls of several services are one trace by it.
 
 Owns its grammar. Invariant: what is read is written again for our own calls only as version 00, with a span of our own. Of other versions the
 members that version 00 has are taken, as the Recommendation asks. Source: https://www.w3.org/TR/trace-context/, section 3.2.
@@ -38,7 +40,7 @@ class TraceContext:
 
 
 def parse_traceparent(text: str) -> TraceContext | None:
-    """The context of a header, None for one that the Recommendation does not allow, which is to be ignored."""
+    """The context of a header, None for an invalid one, which is to be ignored."""
     found = _FORM.fullmatch(text) if len(text) <= _LENGTH_MAX else None
     if found is None or found[1] == _NEVER or (found[1] == _VERSION and found[5] is not None):
         return None
@@ -48,7 +50,10 @@ def parse_traceparent(text: str) -> TraceContext | None:
 
 
 def new_trace(random: bytes) -> TraceContext:
-    """The beginning of a trace, of 24 random bytes. Raises ValueError for another number."""
+    """The beginning of a trace, of 24 random bytes.
+
+    Raises ValueError for another number.
+    """
     if len(random) != TRACE_BYTES + SPAN_BYTES:
         raise ValueError(f"a trace begins with {TRACE_BYTES + SPAN_BYTES} random bytes")
     trace = random[:TRACE_BYTES]
@@ -56,7 +61,10 @@ def new_trace(random: bytes) -> TraceContext:
 
 
 def trace_of(name: str, span: bytes) -> TraceContext:
-    """The trace of something that is tried several times, the same for each attempt; `span` are 8 random bytes."""
+    """The trace of something that is tried several times, the same for each attempt.
+
+    `span` are 8 random bytes.
+    """
     digest = hashlib.sha256(name.encode()).digest()
     return new_trace(digest[:TRACE_BYTES] + span)
 

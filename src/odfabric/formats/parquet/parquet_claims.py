@@ -1,4 +1,4 @@
-"""What the footer of a Parquet file claims of its top-level columns: nulls, least and greatest value.
+"""Footer statistics of top-level Parquet columns: nulls, least, greatest value.
 
 Invariant: a claim that cannot be read with certainty is unknown, never wrong: bounds of nested columns, of texts that are not UTF-8, of
 names that two columns share. Claims are the writer's: nothing here is held against the rows.
@@ -23,7 +23,10 @@ from odfabric.formats.parquet.parquet_reading import arrow_schema_of, open_parqu
 
 @dataclass(frozen=True, slots=True)
 class ColumnClaim:
-    """Nulls, and the least and greatest values of all row groups, in no order; None is unknown."""
+    """Nulls, and the least and greatest values of all row groups, in no order.
+
+    None is unknown.
+    """
 
     nulls: int | None
     bounds: pa.Array | None
@@ -31,7 +34,10 @@ class ColumnClaim:
 
 @dataclass(frozen=True, slots=True)
 class FileClaims:
-    """What a file claims: its rows, the columns that it has, and those that were asked for. `footer_bytes` is what there was to decode."""
+    """Claims of a file: its rows, its columns, and those that were asked for.
+
+    `footer_bytes` is what there was to decode.
+    """
 
     footer_bytes: int
     rows: int
@@ -40,7 +46,10 @@ class FileClaims:
 
 
 def read_claims(file: BinaryIO, columns: Iterable[str], *, footer_bytes_max: int) -> FileClaims:
-    """Of a file that can be sought; its end alone is read. Raises InvalidData, LimitExceeded."""
+    """Of a file that can be sought; its end alone is read.
+
+    Raises InvalidData, LimitExceeded.
+    """
     data = footer_bytes(file, bytes_max=footer_bytes_max)
     footer = read_footer(data)
     with open_parquet(io.BytesIO(MAGIC + data + TAIL.pack(len(data), MAGIC))) as opened:
@@ -79,7 +88,7 @@ def _claim(chunks: list[ChunkClaim], data_type: pa.DataType) -> ColumnClaim:
 
 
 def _values(raw: list[Bound], physical: Physical, data_type: pa.DataType) -> pa.Array | None:
-    """Values from the form in which statistics have them, None for a type whose order or form is not certain."""
+    """Values of statistics, None for a type whose order or form is uncertain."""
     if types.is_decimal(data_type):
         whole = [each if isinstance(each, int) else int.from_bytes(_bytes(each), signed=True) for each in raw]
         return pa.array([Decimal(each).scaleb(-data_type.scale) for each in whole], data_type)

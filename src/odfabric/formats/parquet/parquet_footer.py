@@ -57,7 +57,10 @@ _FORMS = {Physical.INT32: "<i", Physical.INT64: "<q", Physical.FLOAT: "<f", Phys
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkClaim:
-    """What a footer says of a column chunk. Its pages begin at `start`; `bounds` are the least and greatest value as they are stored."""
+    """What a footer says of a column chunk.
+
+    Its pages begin at `start`; `bounds` are the least and greatest value as they are stored.
+    """
 
     path: str
     physical: Physical
@@ -74,7 +77,7 @@ class ChunkClaim:
 
 @dataclass(frozen=True, slots=True)
 class GroupClaim:
-    """What a footer says of a row group: its rows, and its column chunks in the order of the schema."""
+    """A footer's claims of a row group: its rows, and column chunks in schema order."""
 
     rows: int
     chunks: tuple[ChunkClaim, ...]
@@ -90,7 +93,10 @@ class Footer:
 
 
 def footer_bytes(file: BinaryIO, *, bytes_max: int) -> bytes:
-    """The footer of a file that can be sought and ends as one of Parquet. Raises InvalidData, LimitExceeded."""
+    """The footer of a file that can be sought and ends as one of Parquet.
+
+    Raises InvalidData, LimitExceeded.
+    """
     length = file.seek(0, io.SEEK_END)
     file.seek(max(0, length - TAIL.size))
     end = file.read(TAIL.size)

@@ -1,4 +1,4 @@
-"""Page headers of Parquet files: what a file holds, read without unpacking any of it.
+"""Page headers of Parquet files: what a file holds, without unpacking it.
 
 Owns the decoder of page headers, and the walk from page to page of a column chunk.
 Invariant: total and bounded for any bytes: a header, InvalidData or NeedsMore. Every page has exactly the bytes that its header
@@ -54,7 +54,10 @@ class Encoding(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """One page. Its `packed` bytes begin at `start`; `values` counts nulls too, `rows` only pages of version 2 tell."""
+    """One page.
+
+    Its `packed` bytes begin at `start`; `values` counts nulls too, `rows` only pages of version 2 tell.
+    """
 
     kind: PageKind
     start: int
@@ -80,7 +83,10 @@ class Page:
 
 
 def pages_of_chunk(fetch: Fetch, start: int, end: int) -> Iterator[Page]:
-    """The pages between two positions of a file. Raises InvalidData for what is no page, or reaches beyond `end`."""
+    """The pages between two positions of a file.
+
+    Raises InvalidData for what is no page, or reaches beyond `end`.
+    """
     position = start
     while position < end:
         page = _page_at(fetch, position, end)
@@ -91,12 +97,17 @@ def pages_of_chunk(fetch: Fetch, start: int, end: int) -> Iterator[Page]:
 
 
 def check_crc(page: Page, packed: bytes) -> bool:
-    """Whether the bytes of a page are those that its checksum was made of; also if it has none."""
+    """Whether the bytes of a page are those that its checksum was made of.
+
+    Also if it has none.
+    """
     return page.crc is None or zlib.crc32(packed) == page.crc
 
 
 def read_header(data: bytes, start: int = 0) -> Page:
-    """The page whose header `data` begins with; `start` is where that stands in the file.
+    """The page whose header `data` begins with.
+
+    `start` is where that stands in the file.
 
     Raises NeedsMore if `data` ends within the header, InvalidData if it is none.
     """

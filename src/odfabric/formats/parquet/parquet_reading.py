@@ -1,4 +1,4 @@
-"""Reading Parquet files of anybody: errors that name the file, and types as the reference's reader sees them.
+"""Reading any Parquet files: errors name the file, types as the reference reads.
 
 Owns the one place where pyarrow reads a file differently: types that Parquet cannot express and that writers leave as a hint
 in `ARROW:schema`. The logical hash covers types, so both readers must agree. Memory is bounded by small read buffers, a row
@@ -31,14 +31,17 @@ _HINT_KEY = b"ARROW:schema"
 
 @contextmanager
 def open_parquet(source: Source) -> Iterator[pq.ParquetFile]:
-    """A Parquet file, closed at the end. Raises InvalidData if it is none or turns out damaged while it is read."""
+    """A Parquet file, closed at the end.
+
+    Raises InvalidData if it is none or turns out damaged while it is read.
+    """
     with readable(source, "Parquet"), pq.ParquetFile(source, pre_buffer=False, buffer_size=READ_BUFFER_BYTES) as file:
         yield file
 
 
 @contextmanager
 def readable(source: Source, form: str) -> Iterator[None]:
-    """Turn Arrow's errors into InvalidData that names the file and the `form` it should have.
+    """Turn Arrow's errors into InvalidData that names the file and its due `form`.
 
     OSError passes through if the system raised it: Arrow reports damaged content by one without an errno.
     """
@@ -71,7 +74,9 @@ def batches_of(
     row_groups: Sequence[int] | None = None,
     bytes_max: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows in order, hints honoured: `columns` of them (top-level names; default all), of `row_groups` (all).
+    """The rows in order, of some columns and row groups.
+
+    `columns` are top-level names (default all), `row_groups` (all).
 
     Batches have about `bytes_max` bytes at most where the file tells what rows have: of values that repeat it tells less.
     """
@@ -85,7 +90,10 @@ def batches_of(
 
 
 def _rows_within(file: pq.ParquetFile, groups: Sequence[int], bytes_max: int) -> int:
-    """How many rows have about so many bytes, all columns counted, where those of a row group are the largest."""
+    """How many rows have about so many bytes over all columns of a row group.
+
+    Taken where the row group is the largest.
+    """
     rows_max = BATCH_ROWS
     # Metadata of single columns is not asked for: over footers of strangers pyarrow may end the process there.
     for group in map(file.metadata.row_group, groups):

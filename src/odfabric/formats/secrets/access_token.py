@@ -45,7 +45,10 @@ _FORMS = "a token is `odf_pat_`, `odf_svc_` or `odf_ses_` and 72 more characters
 
 @dataclass(frozen=True, slots=True)
 class TokenText:
-    """What a token says. `id` is the hexadecimal text of its 16 bytes, as the database keeps it."""
+    """What a token says.
+
+    `id` is the hexadecimal text of its 16 bytes, as the database keeps it.
+    """
 
     kind: TokenKind
     id: str
@@ -63,7 +66,10 @@ def make(kind: TokenKind, id_bytes: bytes, secret_bytes: bytes) -> str:
 
 
 def parse(text: str) -> TokenText:
-    """The parts of a token. Raises TokenMalformed for what has another form, TokenChecksumWrong for a mistyped one."""
+    """The parts of a token.
+
+    Raises TokenMalformed for what has another form, TokenChecksumWrong for a mistyped one.
+    """
     if text.startswith(_REFERENCE_PREFIX):
         return _parse_reference(text)
     parts = _OWN.fullmatch(text)
@@ -78,7 +84,10 @@ def parse(text: str) -> TokenText:
 
 
 def secret_hash(secret: bytes) -> bytes:
-    """What is stored of a secret: SHA-256. Secrets are random numbers that nobody can guess, so it need not be slow."""
+    """What is stored of a secret: SHA-256.
+
+    Secrets are random numbers that nobody can guess, so it need not be slow.
+    """
     return hashlib.sha256(secret).digest()
 
 

@@ -24,7 +24,10 @@ _LABEL = b"odfabric pending sign-in 1\0"
 
 
 def seal(pending: PendingSignIn, key: bytes) -> str:
-    """The text for a cookie. Raises InvalidRequest if redirect URI and context are too long for one, ValueError for a short key."""
+    """The text for a cookie.
+
+    Raises InvalidRequest if redirect URI and context are too long for one, ValueError for a short key.
+    """
     members = [
         pending.provider,
         pending.redirect_uri,
@@ -46,7 +49,10 @@ def seal(pending: PendingSignIn, key: bytes) -> str:
 
 
 def unseal(text: str, key: bytes) -> PendingSignIn:
-    """The sign-in of a text that `seal` made under this key. Raises InvalidRequest, ValueError for a short key."""
+    """The sign-in of a text that `seal` made under this key.
+
+    Raises InvalidRequest, ValueError for a short key.
+    """
     payload, _, mac = text.partition(".")
     known = _mac(payload, key) if len(text) <= TEXT_CHARACTERS_MAX and text.isascii() else ""
     if not known or not hmac.compare_digest(mac, known):

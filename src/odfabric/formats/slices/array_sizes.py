@@ -37,7 +37,10 @@ def row_sizes(array: pa.Array) -> Sizes:
 
 
 def leaf_slots(array: pa.Array) -> list[Sizes]:
-    """How many values, with those that stand for nulls and empty lists, each row has in the pages of each leaf."""
+    """How many values each row has in the pages of each leaf.
+
+    Including those that stand for nulls and empty lists.
+    """
     if types.is_struct(array.type):
         return [slots for member in array.flatten() for slots in leaf_slots(member)]
     if types.is_map(array.type):

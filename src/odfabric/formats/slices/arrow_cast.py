@@ -18,7 +18,9 @@ _UNITS = {"s": "second", "ms": "millisecond", "us": "microsecond", "ns": "nanose
 
 
 def cast_array(array: pa.Array, data_type: pa.DataType, *, safe: bool = True) -> pa.Array:
-    """The array in another type; `safe`: what a type cannot hold raises pa.ArrowException, else it is cut.
+    """The array in another type.
+
+    `safe`: what a type cannot hold raises pa.ArrowException, else it is cut.
 
     Digits of times are cut, before 1970 too, so that a time never comes after what it was: Arrow's own cast rounds towards 1970.
     """
@@ -46,7 +48,7 @@ def cast_array(array: pa.Array, data_type: pa.DataType, *, safe: bool = True) ->
 
 
 def map_as_list(array: pa.Array) -> pa.Array:
-    """The entries of each map as a list of structs `key`, `value`: Arrow's functions know lists only."""
+    """Map entries as a list of structs `key`, `value`, which Arrow's functions know."""
     # `array.keys` and `array.items` would have more than its own where it is a slice of a larger array.
     entry = pa.struct([pa.field("key", array.type.key_type), pa.field("value", array.type.item_type)])
     return array.cast(pa.list_(entry))

@@ -1,4 +1,4 @@
-"""Reading Arrow IPC files and streams: answers of the engine, and tables that users want digested.
+"""Reading Arrow IPC files and streams: engine answers, tables to digest.
 
 Owns telling the two forms apart and errors that name the file. Source: Arrow columnar format, IPC.
 """
@@ -27,7 +27,10 @@ class IpcReader:
 
 @contextmanager
 def open_ipc(source: Source) -> Iterator[IpcReader]:
-    """An Arrow IPC file or stream. Raises InvalidData if it is neither or turns out damaged while it is read."""
+    """An Arrow IPC file or stream.
+
+    Raises InvalidData if it is neither or turns out damaged while it is read.
+    """
     opened = pa.OSFile(str(source)) if isinstance(source, Path) else pa.PythonFile(source, "r")
     with readable(source, "Arrow IPC"), opened as stream:
         magic = stream.read(len(_FILE_MAGIC))

@@ -87,7 +87,9 @@ _NO_HINTS: _Hints = {}
 
 
 def data_schema_to_arrow(schema: DataSchema, *, encodings: bool = True) -> pa.Schema:
-    """The Arrow schema of columns; without `encodings` hints are ignored and every type has its usual form.
+    """The Arrow schema of columns.
+
+    Without `encodings` hints are ignored and every type has its usual form.
 
     Raises IncompatibleSchema naming a field that Arrow cannot hold.
     """
@@ -95,7 +97,9 @@ def data_schema_to_arrow(schema: DataSchema, *, encodings: bool = True) -> pa.Sc
 
 
 def arrow_to_data_schema(schema: pa.Schema, *, encodings: bool = False) -> DataSchema:
-    """The data schema of columns, defaults of times explicit; with `encodings` it has hints that give the same types back.
+    """The data schema of columns, defaults of times explicit.
+
+    With `encodings` it has hints that give the same types back.
 
     Without them it is the form in which SetDataSchema is written. Raises IncompatibleSchema naming a field of a type
     that the specification does not have.
@@ -104,7 +108,10 @@ def arrow_to_data_schema(schema: pa.Schema, *, encodings: bool = False) -> DataS
 
 
 def upgrade_legacy_schema(raw_arrow_schema: bytes) -> DataSchema:
-    """The data schema of a legacy SetDataSchema. Raises InvalidBlock, IncompatibleSchema."""
+    """The data schema of a legacy SetDataSchema.
+
+    Raises InvalidBlock, IncompatibleSchema.
+    """
     try:
         return arrow_to_data_schema(pa.ipc.read_schema(pa.BufferReader(_as_message(raw_arrow_schema))))
     except (pa.ArrowException, OSError, ValueError, struct.error) as error:
@@ -114,7 +121,10 @@ def upgrade_legacy_schema(raw_arrow_schema: bytes) -> DataSchema:
 
 
 def with_explicit_defaults(schema: DataSchema) -> DataSchema:
-    """The same schema with the defaults of absent members written out, at every depth; attributes stay."""
+    """The same schema with the defaults of absent members written out, at every depth.
+
+    Attributes stay.
+    """
     return replace(schema, fields=tuple(_field_explicit(field) for field in schema.fields))
 
 
@@ -347,7 +357,7 @@ def _explicit(data_type: DataType) -> DataType:
 
 
 def _as_message(schema: bytes) -> bytes:
-    """Glue an IPC Message before a bare Schema FlatBuffer, which pyarrow does not read by itself.
+    """Wrap a bare Schema FlatBuffer in an IPC Message, which pyarrow needs.
 
     The Message's table (version V5, header type Schema) stands at 16 after its vtable at 6; its header field at 20 points
     into the copy of the schema at 32, where all alignments of the original hold.

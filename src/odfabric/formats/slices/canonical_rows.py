@@ -1,4 +1,4 @@
-"""Canonical bytes of rows: equal rows have equal bytes, and the order of bytes is the order of rows.
+"""Canonical bytes of rows: equal rows, equal bytes; byte order is row order.
 
 Owns the encoding: column by column, nulls first; numbers by value, -0.0 before 0.0, NaN last; texts and binaries by bytes;
 lists item by item, maps as lists of their entries. Invariant: the encoding is injective, so equality of bytes is equality of rows as
@@ -29,7 +29,10 @@ BYTES_MAX = (1 << 31) - 1
 
 @cache
 def _sign(content: bytes) -> pa.Scalar:
-    """Not made at import: the first value makes pyarrow import pandas, which many a process does not need."""
+    """The sign, not made at import: the first value makes pyarrow import pandas.
+
+    Many a process does not need pandas.
+    """
     return pa.scalar(content, pa.binary())
 
 
@@ -125,7 +128,7 @@ def _is_fixed(data_type: pa.DataType) -> bool:
 
 
 def _encode_fixed(columns: Sequence[pa.Array]) -> pa.Array:
-    """Columns of fixed width without nulls, side by side: most significant byte first, the sign turned over."""
+    """Fixed-width columns without nulls, side by side: big-endian, the sign inverted."""
     count, values = len(columns[0]), [_in_order(column) for column in columns]
     parts = [part for at, each in enumerate(values) for part in ((f"is{at}", "u1"), (f"value{at}", each.dtype))]
     rows = np.empty(count, dtype=parts)
@@ -164,7 +167,10 @@ def has_integers_in_order(data_type: pa.DataType) -> bool:
 
 
 def integers_in_order(array: pa.Array) -> npt.NDArray[np.int64]:
-    """Integers in the order of the values, for numbers of up to 64 bits, truth values, dates and timestamps without nulls."""
+    """Integers in the order of the values.
+
+    For numbers of up to 64 bits, truth values, dates and timestamps without nulls.
+    """
     if types.is_boolean(array.type):
         array = array.cast(pa.int8())
     elif types.is_date32(array.type):
@@ -178,7 +184,7 @@ def integers_in_order(array: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def ordered_bits(array: pa.Array) -> npt.NDArray[np.int64]:
-    """Floats as integers in their total order: there is one NaN, the greatest, and -0.0 is less than 0.0."""
+    """Floats as integers in total order: one NaN, the greatest; -0.0 below 0.0."""
     floats: npt.NDArray[np.float64] = array.cast(pa.float64()).to_numpy(zero_copy_only=False)
     bits: npt.NDArray[np.int64] = np.where(np.isnan(floats), np.nan, floats).view(np.int64)
     return np.where(bits < 0, bits ^ np.int64(0x7FFFFFFFFFFFFFFF), bits)

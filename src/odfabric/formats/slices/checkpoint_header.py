@@ -28,7 +28,10 @@ def is_own_checkpoint(path: Path) -> bool:
 
 
 def checkpoint_bases(path: Path) -> tuple[Multihash, ...]:
-    """Names of the checkpoints that a file builds on. Raises InvalidData if it is one of ours and damaged."""
+    """Names of the checkpoints that a file builds on.
+
+    Raises InvalidData if it is one of ours and damaged.
+    """
     with path.open("rb") as file:
         if file.read(len(MAGIC)) != MAGIC:
             return ()

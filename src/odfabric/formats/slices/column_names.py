@@ -31,7 +31,10 @@ _TURNS_TEXT = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 
 @dataclass(frozen=True, slots=True)
 class NameProblem:
-    """Why a name is refused; `path` is the column, or a member of it, as a message shows it. `too_long` is about the limit."""
+    """Why a name is refused.
+
+    `path` is the column, or a member of it, as a message shows it. `too_long` is about the limit.
+    """
 
     name: str
     path: str
@@ -57,7 +60,10 @@ class NameProblem:
 def name_problems(
     columns: DataSchema, vocabulary: DatasetVocabulary, *, bytes_max: int, known: Iterable[str] = ()
 ) -> Iterator[NameProblem]:
-    """What is wrong with names of columns and members, in their order; `known` are columns that the dataset has already."""
+    """What is wrong with names of columns and members, in their order.
+
+    `known` are columns that the dataset has already.
+    """
     system = (vocabulary.offset, vocabulary.operation_type, vocabulary.system_time, vocabulary.event_time)
     given = [field.name for field in columns.fields]
     accepted = frozenset(known)

@@ -1,4 +1,6 @@
-"""Logical hash of tables ("arrow-digest" V0, codec arrow0-sha3-256): equal for equal rows, however they are encoded.
+"""Logical hash of tables ("arrow-digest" V0, codec arrow0-sha3-256).
+
+Equal for equal rows, however they are encoded.
 
 Owns the walk over columns and structs and the reading of files in bounded memory. Invariant: the hash depends on names,
 nesting, types, values and row order alone, not on batches, row groups, compression or widths of string offsets. The one
@@ -35,7 +37,7 @@ ColumnMap: TypeAlias = Callable[[Callable[[int], None], Iterable[int]], Iterable
 
 @dataclass(frozen=True, slots=True)
 class LogicalDigest:
-    """A logical hash, the rows under it, and the columns (usually none) because of which another reader may differ."""
+    """A logical hash, its rows, and columns (usually none) that readers may differ on."""
 
     multihash: Multihash
     rows: int
@@ -46,7 +48,10 @@ class LogicalHasher:
     """Hash of a stream of batches, in memory bounded by one batch."""
 
     def __init__(self, schema: pa.Schema) -> None:
-        """Begin a table. Raises IncompatibleSchema naming a column whose type has no logical hash."""
+        """Begin a table.
+
+        Raises IncompatibleSchema naming a column whose type has no logical hash.
+        """
         self._schema = schema
         self._columns = [_Column(field) for field in schema]
         self._rows = 0
@@ -74,7 +79,10 @@ class LogicalHasher:
 
 
 def logical_hash_of_parquet(source: Source, *, column_map: ColumnMap = map) -> LogicalDigest:
-    """Hash of a Parquet file, in memory that does not grow with it. Raises InvalidData, IncompatibleSchema."""
+    """Hash of a Parquet file, in memory that does not grow with it.
+
+    Raises InvalidData, IncompatibleSchema.
+    """
     with open_parquet(source) as file:
         return _hash(arrow_schema_of(file), batches_of(file), column_map)
 
@@ -94,7 +102,7 @@ def _hash(schema: pa.Schema, batches: Iterator[pa.RecordBatch], column_map: Colu
 
 
 class _Leaf:
-    """A non-struct field: where it stands below its column, and the digest of its values."""
+    """A non-struct field: its place below its column, and the digest of its values."""
 
     def __init__(self, path: tuple[int, ...], name: str, data_type: pa.DataType) -> None:
         self.path, self.name, self.type = path, name, plain_type(data_type)
@@ -145,7 +153,7 @@ class _Column:
             yield leaf.digest.digest()
 
     def _drain(self, *, at_least: int) -> None:
-        """Hash waiting rows in batches of the format's size, leaving a rest below `at_least`."""
+        """Hash waiting rows in the format's batch size, leaving fewer than `at_least`."""
         if not self._waiting:
             return
         rows, start = pa.concat_arrays(self._waiting), 0

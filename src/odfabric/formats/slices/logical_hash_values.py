@@ -1,4 +1,4 @@
-"""The bytes that types and values contribute to the logical hash ("arrow-digest" V0).
+"""Bytes of types and values for the logical hash ("arrow-digest" V0).
 
 Owns two tables of the specification, "Data Hashing": type bytes and value bytes, and their vectorised form: whole arrays become one
 byte stream without a loop over rows. Invariant: the stream of an array is the concatenation of the streams of its slices.
@@ -27,7 +27,10 @@ _UNITS = {"s": 0, "ms": 1, "us": 2, "ns": 3}
 
 @cache
 def _separator() -> pa.Scalar:
-    """The empty binary. Not made at import: the first scalar makes pyarrow import pandas, which takes over a second."""
+    """The empty binary.
+
+    Not made at import: the first scalar makes pyarrow import pandas, which takes over a second.
+    """
     return pa.scalar(b"", pa.large_binary())
 
 
@@ -35,7 +38,10 @@ _PREFIX_BYTES = 8
 
 
 def type_bytes(data_type: pa.DataType) -> bytes:
-    """What a leaf type feeds first. Raises ValueError naming a type that has no logical hash."""
+    """What a leaf type feeds first.
+
+    Raises ValueError naming a type that has no logical hash.
+    """
     if types.is_integer(data_type):
         return struct.pack("<HBQ", 1, types.is_signed_integer(data_type), data_type.bit_width)
     if types.is_floating(data_type):
@@ -56,7 +62,10 @@ def type_bytes(data_type: pa.DataType) -> bytes:
 
 
 def plain_type(data_type: pa.DataType) -> pa.DataType:
-    """The type as which values are hashed: no dictionaries, no extensions, no views; structs are left as they are."""
+    """The type as which values are hashed.
+
+    No dictionaries, no extensions, no views; structs are left as they are.
+    """
     if isinstance(data_type, pa.BaseExtensionType):
         return plain_type(data_type.storage_type)
     if types.is_dictionary(data_type):
@@ -82,7 +91,9 @@ def validity(array: pa.Array) -> Mask | None:
 
 
 def value_bytes(array: pa.Array, valid: Mask | None) -> Bytes:
-    """The stream of all rows of an array of a plain type; rows where `valid` is False are hashed as nulls.
+    """The stream of all rows of an array of a plain type.
+
+    Rows where `valid` is False are hashed as nulls.
 
     `valid` is not taken from the array because the validity of enclosing structs enters too.
     """
@@ -148,7 +159,7 @@ def _boolean_bytes(array: pa.Array, valid: Mask | None) -> Bytes:
 
 
 def _fixed_rows(array: pa.Array) -> Bytes:
-    """The values of a fixed-width array as a matrix, one row each: a view of Arrow's buffer, nothing is copied."""
+    """A fixed-width array as a matrix, one row each: a view without copies."""
     width, start = array.type.byte_width, array.offset * array.type.byte_width
     values = np.frombuffer(array.buffers()[1], np.uint8) if width else np.empty(0, np.uint8)
     return values[start : start + len(array) * width].reshape(len(array), width)
@@ -210,8 +221,9 @@ def _offsets(array: pa.Array, *, large: bool) -> npt.NDArray[np.int64]:
 def _prefixed(
     counts: npt.NDArray[np.int64], valid: Mask | None, bodies: Bytes, body_lengths: npt.NDArray[np.int64]
 ) -> tuple[Bytes, Lengths]:
-    """Put each row's count (or the null byte) before its body. Arrow's join copies row by row in C++, which is faster
-    than any numpy scatter; its data buffer is the stream."""
+    """Put each row's count (or the null byte) before its body.
+
+    Arrow's join copies row by row in C++, which is faster than any numpy scatter; its data buffer is the stream."""
     matrix = counts.astype("<u8").view(np.uint8).reshape(len(counts), _PREFIX_BYTES)
     prefix_lengths = np.full(len(counts), _PREFIX_BYTES, np.int64)
     if valid is not None:

@@ -1,4 +1,6 @@
-"""Whether the rows of a slice file are what its block and its chain say, found in one reading together with the logical hash.
+"""Whether a slice's rows are what its block and chain say.
+
+Found in one reading together with the logical hash.
 
 Owns the rules of rows: offsets, operations, times, columns, nulls. Invariant: memory does not grow with the file, and a file of
 anybody's making gives texts or InvalidData. Not here: which rules a chain makes for a slice (`domain.chain.slice_rules`), bytes and
@@ -62,14 +64,20 @@ class SliceRules:
 
 @dataclass(frozen=True, slots=True)
 class ExaminedSlice:
-    """The logical hash of a slice, and what is wrong with its rows; at most one text for each rule."""
+    """The logical hash of a slice, and what is wrong with its rows.
+
+    At most one text for each rule.
+    """
 
     digest: LogicalDigest
     problems: tuple[str, ...]
 
 
 def examine_slice(source: Source, rules: SliceRules) -> ExaminedSlice:
-    """Hash a slice and judge its rows in one reading. Raises InvalidData for a file that is no slice, IncompatibleSchema."""
+    """Hash a slice and judge its rows in one reading.
+
+    Raises InvalidData for a file that is no slice, IncompatibleSchema.
+    """
     with open_parquet(source) as file:
         hasher = LogicalHasher(arrow_schema_of(file))
         checks = _Checks(SliceReader(file, _name(source), rules.vocabulary), rules)
@@ -80,7 +88,10 @@ def examine_slice(source: Source, rules: SliceRules) -> ExaminedSlice:
 
 
 def check_slice_rows(source: Source, rules: SliceRules) -> list[str]:
-    """What is wrong with the rows of a slice, without its hash. Raises as `examine_slice`."""
+    """What is wrong with the rows of a slice, without its hash.
+
+    Raises as `examine_slice`.
+    """
     with open_parquet(source) as file:
         checks = _Checks(SliceReader(file, _name(source), rules.vocabulary), rules)
         for batch in batches_of(file):
@@ -147,7 +158,10 @@ class _Checks:
 
 
 class _SystemTimes:
-    """The system time of the rows: one, that of the block if it is known; or times that came before it, in order."""
+    """The system time of the rows.
+
+    One, that of the block if it is known; or times that came before it, in order.
+    """
 
     def __init__(self, rules: SliceRules) -> None:
         self._name, self._older = rules.vocabulary.system_time, rules.older_rows
@@ -219,7 +233,7 @@ class _EventTimes:
 
 
 class _Corrections:
-    """A correct-from is followed by its correct-to, also where one batch ends and the next begins."""
+    """A correct-from is followed by its correct-to, also across batches."""
 
     def __init__(self) -> None:
         self._last = int(OperationType.APPEND)
@@ -275,7 +289,10 @@ def _expected_schema(rules: SliceRules) -> pa.Schema | None:
 
 
 def _check_columns(found: pa.Schema, expected: pa.Schema | None, rules: SliceRules, problems: _Problems) -> None:
-    """Every column of the schema, no other ones, of equal types: a reader takes a missing one for nulls."""
+    """Every column of the schema, no others, of equal types.
+
+    A reader takes a missing one for nulls.
+    """
     for field in expected or ():
         if field.name not in found.names:
             problems.add(f"column {field.name}", f"the slice has no column `{field.name}`")

@@ -1,4 +1,4 @@
-"""Data slices as Parquet files: writing them exactly as specified, reading those of anybody.
+"""Data slices as Parquet files: written exactly as specified, any are read.
 
 Invariant: the writer's bytes depend on schema and rows alone, not on the batches in which rows arrive, and a failed write
 leaves no file. Readers find columns by name and take any integer width for offset and op. Not here: hashes
@@ -52,13 +52,15 @@ _PROPERTIES: Final = {
 
 
 class SliceWriter:
-    """One slice file being written, as a context manager: an error inside it, or in it, removes the file.
+    """One slice file being written, as a context manager; errors remove the file.
 
     A row group is encoded while the rows of the next one come; an error of it comes with one of the next rows, or at the end.
     """
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
-        """Begin a file of a schema from `formats.slices.slice_schema`. OSError passes through.
+        """Begin a file of a schema from `formats.slices.slice_schema`.
+
+        OSError passes through.
 
         Raises IncompatibleSchema for a type that Parquet does not have.
         """
@@ -79,7 +81,10 @@ class SliceWriter:
             raise IncompatibleSchema(f"The schema has no Parquet form: {error}") from error
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Append rows, fitted to the schema. Raises IncompatibleSchema, InvalidData as `fit_to_slice` does."""
+        """Append rows, fitted to the schema.
+
+        Raises IncompatibleSchema, InvalidData as `fit_to_slice` does.
+        """
         fitted = fit_to_slice(batch, self._schema)
         self.rows += fitted.num_rows
         self._waiting.append(fitted)
@@ -112,7 +117,10 @@ class SliceWriter:
             self._path.unlink(missing_ok=True)
 
     def _form_blocks(self, *, last: bool) -> None:
-        """Cut waiting rows into blocks by rows and bytes, so that pages and row groups do not show how rows arrived."""
+        """Cut waiting rows into blocks by rows and bytes, independent of arrival.
+
+        Pages and row groups do not show how rows arrived.
+        """
         if not self._waiting:
             return
         rows, start = pa.concat_batches(self._waiting), 0
@@ -170,7 +178,9 @@ class SliceReader:
     def batches(
         self, columns: list[str] | None = None, *, near: range | None = None, bytes_max: int | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Rows in the order of the file; `columns` by name, in the order of the file. Raises InvalidData.
+        """Rows in the order of the file; `columns` by name, in the order of the file.
+
+        Raises InvalidData.
 
         With `near` only the row groups that hold rows at these positions, whole. With `bytes_max` batches of about so many bytes.
         """
@@ -183,7 +193,10 @@ class SliceReader:
                 yield batch.cast(schema)
 
     def rows_at(self, *, skip: int, limit: int, columns: Collection[str] | None = None) -> pa.Table:
-        """At most `limit` rows after the first `skip`, reading no row group that has none of them, nor other columns. Raises InvalidData."""
+        """At most `limit` rows after the first `skip`. Raises InvalidData.
+
+        It reads no row group that has none of them, nor other columns.
+        """
         names = self.schema.names
         places = [place for place, name in enumerate(names) if columns is None or name in columns]
         schema = pa.schema([self.schema.field(place) for place in places])
@@ -204,7 +217,7 @@ class SliceReader:
         return pa.Table.from_batches(taken, schema=schema)
 
     def _row_groups(self, begin: int, end: int) -> tuple[list[int], int]:
-        """The row groups that hold rows of `[begin, end)`, and the position of their first row."""
+        """The row groups with rows of `[begin, end)`, and their first row's position."""
         groups: list[int] = []
         position, first_row = 0, 0
         for group in range(self._file.metadata.num_row_groups):
@@ -218,7 +231,10 @@ class SliceReader:
 
 @contextmanager
 def open_slice(source: Source, vocabulary: DatasetVocabulary) -> Iterator[SliceReader]:
-    """A slice for reading. Raises InvalidData if it is no Parquet file, lacks offset or op, or turns out damaged."""
+    """A slice for reading.
+
+    Raises InvalidData if it is no Parquet file, lacks offset or op, or turns out damaged.
+    """
     name = source.name if isinstance(source, Path) else None
     with open_parquet(source) as file:
         yield SliceReader(file, name, vocabulary)
@@ -236,7 +252,10 @@ def _column_problems(schema: pa.Schema, vocabulary: DatasetVocabulary) -> Iterat
 
 
 def normal_schema(schema: pa.Schema, vocabulary: DatasetVocabulary) -> pa.Schema:
-    """Columns as readers give them: offset is Int64 and op Int32 whatever the file has, dictionaries are decoded."""
+    """Columns as readers give them.
+
+    Offset is Int64 and op Int32 whatever the file has, dictionaries are decoded.
+    """
     return pa.schema([_normal_field(field, vocabulary) for field in schema])
 
 

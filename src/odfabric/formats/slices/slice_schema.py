@@ -1,4 +1,4 @@
-"""What a data slice may look like: its columns and types, and how rows are brought into that shape.
+"""Rules of a data slice: columns, types, and how rows are brought into shape.
 
 Owns the order and types of the system columns, the types that may be stored at all, and the fitting of new rows to the
 schema of their dataset: same names in the same order, equal types, string, binary and list layouts interchangeable, nulls
@@ -44,7 +44,7 @@ INCOMPATIBLE = "Schema of the new slice is not compatible with the schema define
 def new_slice_schema(
     columns: Sequence[pa.Field], *, vocabulary: DatasetVocabulary, event_time_type: pa.DataType = TIMESTAMP_TYPE
 ) -> pa.Schema:
-    """Schema of the first slice of a root dataset: the four system columns, all required, then the data columns."""
+    """First slice schema of a root dataset: four required system columns, then data."""
     system = [
         pa.field(vocabulary.offset, OFFSET_TYPE, nullable=False),
         pa.field(vocabulary.operation_type, OPERATION_TYPE, nullable=False),
@@ -69,14 +69,19 @@ _HINTS = {
 
 
 def check_storable(schema: DataSchema) -> None:
-    """Refuse types that a slice of this node cannot hold. Raises IncompatibleSchema naming the first such field."""
+    """Refuse types that a slice of this node cannot hold.
+
+    Raises IncompatibleSchema naming the first such field.
+    """
     for field in schema.fields:
         for path, reason in _unstorable(field.name, field.type, nullable_above=False):
             raise IncompatibleSchema(f"Column `{path}` {reason}", place=Place(field=path), hint=_HINTS.get(reason))
 
 
 def check_readable(schema: DataSchema) -> None:
-    """Refuse types that not even a preprocess query can take: neither slices nor the engine have their values.
+    """Refuse types that not even a preprocess query can take.
+
+    Neither slices nor the engine have their values.
 
     Raises IncompatibleSchema naming the first such field.
     """
@@ -86,7 +91,9 @@ def check_readable(schema: DataSchema) -> None:
 
 
 def check_compatible(new: pa.Schema, dataset: pa.Schema, *, hint: str | None = None) -> None:
-    """Refuse columns that do not fit a dataset by name, order or type; nulls are judged by `fit_to_slice`.
+    """Refuse columns that do not fit a dataset by name, order or type.
+
+    Nulls are judged by `fit_to_slice`.
 
     Raises IncompatibleSchema naming the first difference, with the hint where columns are other ones.
     """
@@ -99,7 +106,10 @@ def check_compatible(new: pa.Schema, dataset: pa.Schema, *, hint: str | None = N
 
 
 def types_interchangeable(one: pa.DataType, other: pa.DataType) -> bool:
-    """Whether two types hold the same values, whatever the layout of strings, binaries and lists; nullability apart."""
+    """Whether two types hold the same values, in any layout; nullability apart.
+
+    The layout of strings, binaries and lists.
+    """
     if one == other:
         return True
     if _is_text(one) or _is_binary(one):

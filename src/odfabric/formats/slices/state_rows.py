@@ -1,4 +1,4 @@
-"""Rows of a changelog as changes of a relation: added up, compared, sorted, summed into a check.
+"""Rows of a changelog as changes: added up, compared, sorted, check-summed.
 
 Owns what an operation does to a relation (+1, -1), when two rows are the same one (bit by bit, all NaN alike, null like
 null; nested values by their canonical bytes), and what a well-formed changelog is. Invariant: rows stay Arrow columns from the file to the answer; no Python object is made
@@ -34,7 +34,10 @@ _STATE_FILE = {"compression": "lz4", "use_dictionary": False, "write_page_checks
 
 @cache
 def _codes(*operations: OperationType) -> pa.Array:
-    """Not made at import: the first array makes pyarrow import pandas, which many a process does not need."""
+    """The codes, not made at import: the first array makes pyarrow import pandas.
+
+    Many a process does not need pandas.
+    """
     return pa.array([operation.value for operation in operations], OPERATION_TYPE)
 
 
@@ -46,20 +49,20 @@ _STEP = 0x100000001B3
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Rows, what each does to the relation (+1 or -1, or more once added up), and its offset."""
+    """Rows, the weight of each (+1 or -1, or more once added up), and its offset."""
 
     rows: pa.Table
     diffs: pa.ChunkedArray
     offsets: pa.ChunkedArray
 
     def as_added(self) -> Changes:
-        """The same rows, all of them added: for what asks whether there ever was such a row."""
+        """The same rows, all added: to ask whether there ever was such a row."""
         once = pa.repeat(pa.scalar(1, pa.int64()), self.rows.num_rows)
         return Changes(self.rows, pa.chunked_array([once]), self.offsets)
 
 
 def read_changes(source: Source, columns: pa.Schema, vocabulary: DatasetVocabulary) -> Changes:
-    """The changes in a slice, rows with exactly `columns`: those that the slice lacks are null.
+    """The changes in a slice, rows with exactly `columns`; missing ones are null.
 
     Raises InvalidData if the file is not such a slice.
     """
@@ -95,7 +98,9 @@ def one_nan(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def added_up(pieces: Sequence[tuple[pa.Table, pa.ChunkedArray]], columns: pa.Schema) -> tuple[pa.Table, pa.Array]:
-    """Every row that does not come to nothing, once, and what it comes to. In no order.
+    """Every row that does not come to nothing, once, and what it comes to.
+
+    In no order.
 
     Raises LimitExceeded where nested values of a piece are more than Arrow has offsets for.
     """
@@ -123,7 +128,10 @@ def added_up(pieces: Sequence[tuple[pa.Table, pa.ChunkedArray]], columns: pa.Sch
 
 
 def repeated(rows: pa.Table, diffs: pa.Array) -> pa.Table:
-    """Each row as often as it is there. What an ill-formed changelog owes is not there."""
+    """Each row as often as it is there.
+
+    What an ill-formed changelog owes is not there.
+    """
     counts = np.maximum(np.asarray(diffs), 0)
     if (counts == 1).all():
         return rows
@@ -131,7 +139,10 @@ def repeated(rows: pa.Table, diffs: pa.Array) -> pa.Table:
 
 
 def in_order(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """Rows by key columns, then by all others; nulls first, then NaN. The order of equal rows does not show."""
+    """Rows by key columns, then by all others; nulls first, then NaN.
+
+    The order of equal rows does not show.
+    """
     others = [name for name in rows.schema.names if name not in keys]
     order = [*keys, *others]
     columns = [_compared(each) if types.is_nested(each.type) else each for each in map(rows.column, order)]
@@ -144,14 +155,16 @@ def in_order(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
 
 @dataclass(frozen=True, slots=True)
 class IllFormed:
-    """A change that cannot follow what came before it: its offset, and its key as text."""
+    """A change that cannot follow the one before: its offset, and its key as text."""
 
     offset: int
     key: str
 
 
 def first_ill_formed(state: pa.Table, changes: Changes, keys: Sequence[str]) -> IllFormed | None:
-    """The first change that is not one of a relation with one row for each key; None if all are.
+    """The first change that is not one of a relation with one row for each key.
+
+    None if all are.
 
     `state` holds the rows before them, at least those of the keys that are changed. A row can be added if its key has none, and taken
     away if it is the row of its key: only then do the rows that are left over and the last row of each key say the same.
@@ -180,7 +193,7 @@ def first_ill_formed(state: pa.Table, changes: Changes, keys: Sequence[str]) -> 
 
 
 def of_keys_in(state: pa.Table, changed: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """Rows of `state` that may have a key of `changed`: all that have, and perhaps others."""
+    """Rows of `state` with a key of `changed`: all that have one, perhaps others."""
     values = pc.unique(key_values(changed.column(keys[0])))
     return state.filter(pc.is_in(key_values(state.column(keys[0])), value_set=values))
 
@@ -194,7 +207,7 @@ def key_values(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _like_the_one_before(columns: object, order: pa.Array) -> npt.NDArray[np.bool_]:
-    """For each position of `order`, whether all columns have the value of the position before; null is like null."""
+    """For each position of `order`, whether it equals the one before; nulls are equal."""
     alike = np.ones(len(order), np.bool_)
     alike[0] = False
     for column in columns:  # type: ignore[attr-defined]
@@ -206,7 +219,9 @@ def _like_the_one_before(columns: object, order: pa.Array) -> npt.NDArray[np.boo
 
 
 def check_sum(rows: pa.Table, diffs: pa.ChunkedArray | pa.Array) -> int:
-    """Sum of diff times a hash of the row, modulo 2^64: of two tables that add up to the same rows it is the same.
+    """Sum of diff times a hash of the row, modulo 2^64.
+
+    Of two tables that add up to the same rows it is the same.
 
     It finds accidents, not forgeries.
     """
@@ -238,7 +253,10 @@ def _value_hashes(column: pa.ChunkedArray) -> _U64:
 
 
 def _bytes_hashes(array: pa.Array) -> _U64:
-    """Polynomials over the bytes: prefix sums over the whole buffer, differences of which are shifted back to the start."""
+    """Polynomial hashes of byte ranges, by prefix sums over the whole buffer.
+
+    Differences of them are shifted back to the start.
+    """
     _, offsets_buffer, data_buffer = array.buffers()
     offsets = np.frombuffer(offsets_buffer, np.int32)[array.offset : array.offset + len(array) + 1].astype(np.int64)
     data = np.frombuffer(data_buffer or b"", np.uint8)[offsets[0] : offsets[-1]]
@@ -259,7 +277,7 @@ def _powers(base: int, count: int) -> _U64:
 
 
 def write_state_file(path: str, tables: Iterable[pa.Table], columns: pa.Schema, vocabulary: DatasetVocabulary) -> int:
-    """Rows in the shape of a slice, for an engine: all appended, with offsets from 0; how many.
+    """Write rows as a slice for an engine, appended with offsets from 0; how many.
 
     The file has no system time and is never stored.
     """
@@ -284,7 +302,10 @@ def _as_bits(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _compared(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Values that are equal where the column's are the same: floats by their bits, nested ones by their canonical bytes."""
+    """Values that are equal where the column's are the same.
+
+    Floats by their bits, nested ones by their canonical bytes.
+    """
     if not types.is_nested(column.type):
         return _as_bits(column)
     try:

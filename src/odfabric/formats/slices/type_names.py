@@ -53,7 +53,10 @@ _WORDS: dict[type, str] = {
 
 
 def type_name(data_type: DataType) -> str:
-    """E.g. `DECIMAL(10, 2)`, `ARRAY<STRING>`; whether a value may be missing is not said."""
+    """E.g. `DECIMAL(10, 2)`, `ARRAY<STRING>`.
+
+    Whether a value may be missing is not said.
+    """
     match data_type:
         case DataTypeOption(inner=inner):
             return type_name(inner)

@@ -38,7 +38,9 @@ def head_move_event(
     facts: HeadMoveFacts | None = None,
     rows: MovedRows | None = None,
 ) -> bytes:
-    """The body of a delivery. `source` is the URI of the node, `base` the URL before the paths of its links, empty if nobody knows it.
+    """The body of a delivery.
+
+    `source` is the URI of the node, `base` the URL before the paths of its links, empty if nobody knows it.
 
     Without `facts` of the move the event has none. Raises ValueError if it would pass `EVENT_BYTES_MAX` without its `rows`.
     """
@@ -71,7 +73,10 @@ def head_move_event(
 
 
 def other_event(delivery: Delivery, event: Event, *, source: str) -> bytes:
-    """The body of a delivery of an event that is no head move. Raises ValueError as the other."""
+    """The body of a delivery of an event that is no head move.
+
+    Raises ValueError as the other.
+    """
     body = {
         "specversion": "1.0",
         "id": delivery.id,
@@ -92,7 +97,7 @@ def other_event(delivery: Delivery, event: Event, *, source: str) -> bytes:
 
 
 def withheld_event(delivery: Delivery, *, source: str) -> bytes:
-    """The body in place of an event that the subscriber may not see any more: it has the number and nothing else."""
+    """The body for an event that the subscriber may no longer see: its number only."""
     event = {
         "specversion": "1.0",
         "id": delivery.id,
@@ -122,7 +127,7 @@ def wide_check_event(subscription: Subscription, *, message_id: str, sent_at: In
 def check_event(
     subscription: Subscription, *, message_id: str, sent_at: Instant, head: Multihash, alias: DatasetAlias, source: str
 ) -> bytes:
-    """The body of a message that tries a receiver: it tells of nothing new and has no number. Raises ValueError as the other."""
+    """The body of a test message: no news and no number. Raises ValueError as above."""
     event = {
         "specversion": "1.0",
         "id": message_id,

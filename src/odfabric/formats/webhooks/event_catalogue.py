@@ -1,4 +1,4 @@
-"""The catalogue of events: what each type means, who may see it, and what its `data` holds, as JSON Schema.
+"""The catalogue of events: types, who may see them, JSON Schema of `data`.
 
 The one table that documents are made from (`docs/asyncapi.json`) and that tests hold events against. Not here: when an event happens
 (`domain.subscriptions.events`, `usecases.events.chain_events`), its bytes (`formats.webhooks.cloud_event`).
@@ -49,7 +49,10 @@ READERS, MAINTAINERS = "who may read the dataset", "who may share the dataset"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventDescription:
-    """A type as documents show it. `members` are those of `data` beside the ones that all events of datasets have; `optional` of them may be missing."""
+    """A type as documents show it.
+
+    `members` are those of `data` beside the ones that all events of datasets have; `optional` of them may be missing.
+    """
 
     name: str
     summary: str

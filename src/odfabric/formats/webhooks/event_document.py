@@ -1,4 +1,7 @@
-"""An event as the outbox and the delivery log store it: a JSON object of its type, the dataset's name and the detail."""
+"""An event as the outbox and the delivery log store it.
+
+A JSON object of its type, the dataset's name and the detail.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,10 @@ def event_text(event: Event) -> str:
 
 
 def parse_event_text(text: str, *, dataset_id: DatasetId, occurred_at: Instant) -> Event:
-    """The event that was stored. Raises ValueError, KeyError for a text that `event_text` did not write."""
+    """The event that was stored.
+
+    Raises ValueError, KeyError for a text that `event_text` did not write.
+    """
     document = json.loads(text)
     account = document["account"]
     return Event(

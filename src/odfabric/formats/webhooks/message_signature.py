@@ -1,4 +1,4 @@
-"""HTTP message signatures with Ed25519: what is signed, the fields that carry it, the key set that checks it.
+"""HTTP message signatures with Ed25519: signature base, fields, key set.
 
 Owns the signature base, the members `odfabric` of the fields `signature-input` and `signature`, `content-digest`, and public keys as JSON
 Web Keys. Invariant: a value of a component has no line break, so a base is read in one way only. Not here: where keys are kept
@@ -30,7 +30,9 @@ Component = tuple[str, str]
 
 
 def signature_base(components: Sequence[Component], parameters: str) -> bytes:
-    """The bytes that are signed. `parameters` is the value of the member in `signature-input`.
+    """The bytes that are signed.
+
+    `parameters` is the value of the member in `signature-input`.
 
     Raises ValueError for a value that cannot be signed.
     """

@@ -1,4 +1,4 @@
-"""Webhooks in the form of the reference node, for receivers that were written for it.
+"""Webhooks in the reference node's form, for receivers written for it.
 
 Owns body and headers. Invariant: members and base of the signature are those of the reference, where they differ from RFC 9421 too: names
 of components that begin with `@` stand without quotes, and the parameters on a line of their own. Not here: the headers of Standard Webhooks,
@@ -63,7 +63,7 @@ def head_move_body(
 
 
 def signing_key(secret: bytes) -> bytes:
-    """What receivers of this form are given as the secret, hexadecimal digits, is itself the key."""
+    """The key for receivers of this form: the secret's hexadecimal digits themselves."""
     return secret.hex().encode("ascii")
 
 

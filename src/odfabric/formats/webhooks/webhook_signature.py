@@ -1,4 +1,6 @@
-"""Signatures of webhooks, as senders make and receivers check them: Standard Webhooks 1.0, symmetric scheme `v1`.
+"""Signatures of webhooks: Standard Webhooks 1.0, symmetric scheme `v1`.
+
+As senders make and receivers check them.
 
 Owns secrets as text (`whsec_` and base64), the three headers and the comparison. Invariant: what is signed is exactly
 `id.timestamp.body`, so an id has no full stop. Several secrets give several signatures, which lets a receiver change its
@@ -35,14 +37,20 @@ _TIMESTAMP = re.compile(r"[0-9]{1,12}", re.ASCII)
 
 
 def secret_text(secret: bytes) -> str:
-    """The secret as it is shown to a subscriber. Raises ValueError for one that is too short or too long."""
+    """The secret as it is shown to a subscriber.
+
+    Raises ValueError for one that is too short or too long.
+    """
     if not SECRET_BYTES_MIN <= len(secret) <= SECRET_BYTES_MAX:
         raise ValueError(f"a secret has {SECRET_BYTES_MIN} to {SECRET_BYTES_MAX} bytes")
     return _PREFIX + base64.b64encode(secret).decode("ascii")
 
 
 def parse_secret(text: str) -> bytes:
-    """The secret of a `whsec_...` text. Raises InvalidRequest; the text itself is not repeated."""
+    """The secret of a `whsec_...` text.
+
+    Raises InvalidRequest; the text itself is not repeated.
+    """
     try:
         secret = base64.b64decode(text.removeprefix(_PREFIX).encode("ascii"), validate=True)
     except (binascii.Error, UnicodeEncodeError):
@@ -57,7 +65,10 @@ def parse_secret(text: str) -> bytes:
 
 
 def sign(*, message_id: str, sent_at: Instant, body: bytes, secrets: Sequence[bytes]) -> dict[str, str]:
-    """The three headers of an attempt, one signature per secret. Raises ValueError for an id that cannot be signed."""
+    """The three headers of an attempt, one signature per secret.
+
+    Raises ValueError for an id that cannot be signed.
+    """
     if _ID.fullmatch(message_id) is None:
         raise ValueError("the id of a message has letters, digits, '_' and '-' only")
     timestamp = str(sent_at.epoch_ns // NANOS_PER_SECOND)

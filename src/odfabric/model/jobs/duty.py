@@ -1,4 +1,4 @@
-"""What workers do for the node as a whole, beside jobs: for no dataset and no owner, again and again."""
+"""Repeated work of workers for the whole node, without a dataset or owner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Flows: what keeps a dataset up to date by itself, when it runs, and the runs that it has caused."""
+"""Flows keep a dataset up to date: when they run, and their runs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Every:
 
 @dataclass(frozen=True, slots=True)
 class Cron:
-    """Five fields (minute, hour, day, month, weekday) in the wall time of an IANA time zone."""
+    """Five fields (minute, hour, day, month, weekday) in an IANA zone's wall time."""
 
     expression: str
     zone: str = "UTC"
@@ -40,7 +40,9 @@ class Cron:
 
 @dataclass(frozen=True, slots=True)
 class Reactive:
-    """A run starts when inputs have moved: at once, or as soon as `records_min` records wait or the first has waited `wait_s`.
+    """Start a run when inputs have moved.
+
+    At once, or as soon as `records_min` records wait or the first has waited `wait_s`.
 
     Without `wait_s` the number of records alone decides, without `records_min` the time.
     """
@@ -68,7 +70,10 @@ class Backoff(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """Attempts of a run after the first one, with pauses in seconds. Only outside failures are tried again."""
+    """Attempts of a run after the first one, with pauses in seconds.
+
+    Only outside failures are tried again.
+    """
 
     attempts_max: int = 3
     pause_s: int = 10
@@ -76,7 +81,7 @@ class RetryPolicy:
 
 
 class Overlap(Enum):
-    """What a schedule does while the run before has not ended: the next run waits for it, or there is none."""
+    """Whether a scheduled run waits for an unfinished run before it or is skipped."""
 
     QUEUE_ONE = "queue-one"
     SKIP = "skip"
@@ -100,7 +105,10 @@ class FlowRule:
 
 @dataclass(frozen=True, slots=True)
 class FlowStop:
-    """Why a flow stopped by itself. With `head` it goes on when the dataset's own head is another: its query or source has changed."""
+    """Why a flow stopped by itself.
+
+    With `head` it goes on when the dataset's own head is another: its query or source has changed.
+    """
 
     reason: str
     at: Instant
@@ -156,7 +164,10 @@ class Cause:
 
 
 class RunStatus(Enum):
-    """`waiting -> running -> succeeded | failed | cancelled`, back to waiting for another attempt, or `waiting -> missed`."""
+    """`waiting -> running -> succeeded | failed | cancelled`, or `waiting -> missed`.
+
+    Another attempt leads from running back to waiting.
+    """
 
     WAITING = "waiting"
     RUNNING = "running"

@@ -1,4 +1,7 @@
-"""Durable jobs: the rows that remember work (Celery or a polling runner only wake those who do it)."""
+"""Durable jobs: rows that remember work.
+
+Celery or a polling runner only wake those who do it.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,10 @@ from odfabric.model.instant import Instant
 
 
 class JobStatus(Enum):
-    """`queued -> running -> succeeded | failed | cancelled`; a lost lease leads from running back to queued."""
+    """`queued -> running -> succeeded | failed | cancelled`.
+
+    A lost lease leads from running back to queued.
+    """
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -25,7 +31,10 @@ class JobStatus(Enum):
 
 
 class Lane(Enum):
-    """Which jobs a thread of a worker takes: those that keep the engine busy, or those that do not and should not wait behind them."""
+    """Which jobs a thread takes: those that keep the engine busy, or light ones.
+
+    Light ones should not wait behind the others.
+    """
 
     HEAVY = "heavy"
     LIGHT = "light"
@@ -50,7 +59,9 @@ class JobKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewJob:
-    """A job to be queued. `request` is JSON text that `formats.jobs` writes. Of unfinished jobs with one `dedup_key` only one exists.
+    """A job to be queued.
+
+    `request` is JSON text that `formats.jobs` writes. Of unfinished jobs with one `dedup_key` only one exists.
 
     `body` is what the job works on, if that is small: it is as durable as the row, and gone when the job has ended.
     """
@@ -66,7 +77,10 @@ class NewJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A job row. `progress`, `result` and `error` are JSON texts; `error` is a problem document."""
+    """A job row.
+
+    `progress`, `result` and `error` are JSON texts; `error` is a problem document.
+    """
 
     id: str
     kind: JobKind
@@ -85,7 +99,10 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """The right to work on a job until `until`; `fence` grows with each lease of the job."""
+    """The right to work on a job until `until`.
+
+    `fence` grows with each lease of the job.
+    """
 
     job: Job
     worker: str

@@ -18,7 +18,9 @@ from odfabric.model.people.account import Visibility
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asker:
-    """Who asked for a job, as known at that time. The account's id is a column of the job.
+    """Who asked for a job, as known at that time.
+
+    The account's id is a column of the job.
 
     `name` of the account, `token` by its id, `address` of the peer, `trace` as a `traceparent`. Jobs of older releases have the name alone.
     """
@@ -31,7 +33,10 @@ class Asker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Envelope:
-    """Who or what asked for a job: a person, or the run of a flow by its id. Neither for a job of the node itself."""
+    """Who or what asked for a job: a person, or the run of a flow by its id.
+
+    Neither for a job of the node itself.
+    """
 
     by: Asker | None = None
     flow: str | None = None
@@ -52,7 +57,9 @@ class RequestObjects:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PushRequest:
-    """A push that was accepted. `staged` is the object that holds the body, None if the body is in the job table.
+    """A push that was accepted.
+
+    `staged` is the object that holds the body, None if the body is in the job table.
 
     `size` in bytes and SHA3-256 `digest` are those of the body; `key_hash` is that of the idempotency key.
     """
@@ -72,7 +79,9 @@ class PushRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullRequest:
-    """What a pull job was asked for. With `url` the dataset is (or becomes) a copy of the remote one, named `alias`.
+    """What a pull job was asked for.
+
+    With `url` the dataset is (or becomes) a copy of the remote one, named `alias`.
 
     `recursive` brings the inputs up to date first; `fetch_uncacheable` appends what a source sends that cannot tell what is new;
     `fetch_again` ignores what is kept of a pull that fetched and then failed; `allow_shrink` confirms that a Snapshot loses most of its rows;
@@ -93,7 +102,9 @@ class PullRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendRequest:
-    """A push of a dataset to elsewhere. `to` is a URL, a repository, or `repository/[account/]dataset`; None lets the aliases decide.
+    """A push of a dataset to elsewhere.
+
+    `to` is a URL, a repository, or `repository/[account/]dataset`; None lets the aliases decide.
 
     With `force` what is there may lose history of its own. `visibility` is for a dataset that is new on a node.
     """
@@ -167,7 +178,10 @@ class DatasetToTry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TryRequest:
-    """Try a push of the object `upload`. `shown` is kept for whoever shows the result; `size` in bytes, `digest` SHA3-256."""
+    """Try a push of the object `upload`.
+
+    `shown` is kept for whoever shows the result; `size` in bytes, `digest` SHA3-256.
+    """
 
     upload: str
     digest: bytes

@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class Outcome(Enum):
-    """`warning`: the node works, but somebody should look; `broken`: it does not work, or will not for long."""
+    """`warning`: works, but needs a look; `broken`: does not work, or not for long."""
 
     OK = "ok"
     WARNING = "warning"
@@ -16,7 +16,9 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """The outcome of one check: its name, what was seen, and a command or setting that helps (None if nothing has to be done).
+    """One check's outcome: its name, what was seen, and a remedy.
+
+    A command or setting that helps (None if nothing has to be done).
 
     Neither text holds a secret or a URL with credentials.
     """

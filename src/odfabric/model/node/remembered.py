@@ -16,7 +16,10 @@ Value = TypeVar("Value")
 
 
 class Remembered(Generic[Key, Value]):
-    """At most `entries_max` values by key, give or take one for each thread; the oldest are forgotten."""
+    """At most `entries_max` values by key, give or take one for each thread.
+
+    The oldest are forgotten.
+    """
 
     def __init__(self, entries_max: int) -> None:
         self._entries_max = entries_max

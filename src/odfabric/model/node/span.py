@@ -1,4 +1,4 @@
-"""A piece of work that a trace shows: what, from when to when, and within which other piece."""
+"""A piece of work in a trace: what, from when to when, within which other."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ class SpanKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedSpan:
-    """Ids are hexadecimal, times nanoseconds since 1970. `error` is a stable code, never a text that may hold data."""
+    """Ids are hexadecimal, times nanoseconds since 1970.
+
+    `error` is a stable code, never a text that may hold data.
+    """
 
     name: str
     kind: SpanKind

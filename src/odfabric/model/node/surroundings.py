@@ -1,4 +1,4 @@
-"""What surrounds a node, as probes see it: disk, files, database, Redis, the engine's machine."""
+"""A node's surroundings: disk, files, database, Redis, the engine's machine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from odfabric.model.instant import Instant
 
 @dataclass(frozen=True, slots=True)
 class DiskState:
-    """How full the disk of the workspace is; `inodes` is 0 where the file system does not count them."""
+    """How full the disk of the workspace is.
+
+    `inodes` is 0 where the file system does not count them.
+    """
 
     free_bytes: int
     all_bytes: int
@@ -19,7 +22,7 @@ class DiskState:
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """A file or folder of the workspace: its permission bits, and whether this process's user owns it."""
+    """A workspace file or folder: permission bits, and whether our user owns it."""
 
     name: str
     mode: int
@@ -70,7 +73,7 @@ class EngineMachine:
 
 @dataclass(frozen=True, slots=True)
 class TableSize:
-    """Of a table: its rows, and its bytes with indexes; None where the database does not tell, or not in time."""
+    """A table's rows, and bytes with indexes; None where unknown or not in time."""
 
     rows: int | None
     size_bytes: int | None

@@ -14,14 +14,17 @@ from odfabric.model.instant import Instant
 
 
 class AccountKind(Enum):
-    """A user signs in; an organisation has members and owns datasets, and never signs in."""
+    """A user signs in; an organisation has members, owns datasets, never signs in."""
 
     USER = "user"
     ORGANISATION = "organisation"
 
 
 class OrganisationRole(Enum):
-    """Role of a member: a member edits the organisation's datasets, an admin owns them and manages members."""
+    """Role of a member.
+
+    A member edits the organisation's datasets, an admin owns them and manages members.
+    """
 
     MEMBER = "member"
     ADMIN = "admin"
@@ -60,7 +63,10 @@ Grantee: TypeAlias = AccountId | Literal["*"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountLimits:
-    """What an admin has set for one account; None leaves it to the node's settings of the same names."""
+    """What an admin has set for one account.
+
+    None leaves it to the node's settings of the same names.
+    """
 
     datasets_max: int | None = None
     stored_bytes_max: int | None = None
@@ -88,14 +94,17 @@ class Account:
 
     @property
     def avatar_letter(self) -> str:
-        """What stands for a picture: the first letter or digit of the display name or the name, in upper case."""
+        """First letter or digit of display name or name, in upper case, for a picture."""
         letters = (sign for sign in f"{self.display_name}{self.name}" if sign.isalnum())
         return next(letters, "?").upper()[:1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Membership:
-    """An account's role in an organisation. `version` grows by one with each change of it."""
+    """An account's role in an organisation.
+
+    `version` grows by one with each change of it.
+    """
 
     organisation: AccountId
     member: AccountId
@@ -105,7 +114,9 @@ class Membership:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """A role on a dataset that an account, an organisation or everybody was given. Owning it needs no grant.
+    """A role on a dataset that an account, an organisation or everybody was given.
+
+    Owning it needs no grant.
 
     `version` grows by one with each change of it.
     """
@@ -118,7 +129,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExternalIdentity:
-    """Who an account is to an OpenID Connect provider: `issuer` and `subject` of its ID tokens."""
+    """An account's OpenID Connect identity: `issuer` and `subject` of ID tokens."""
 
     issuer: str
     subject: str

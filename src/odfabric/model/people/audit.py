@@ -73,7 +73,9 @@ class AuditOutcome(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Actor:
-    """Who did it: texts as they are to be read years later. A stranger has neither account nor token.
+    """Who did it: texts as they are to be read years later.
+
+    A stranger has neither account nor token.
 
     `account` is an identity (`did:odf:...`), `name` the account's name at that time, `token` the id of the token, never its secret,
     `address` the peer's IP address.
@@ -91,7 +93,10 @@ THE_NODE = Actor(name="system")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntry:
-    """One entry. `target` is what it was done to, as people name it; `detail` holds further texts, none of them a secret."""
+    """One entry.
+
+    `target` is what it was done to, as people name it; `detail` holds further texts, none of them a secret.
+    """
 
     kind: AuditKind
     actor: Actor
@@ -104,7 +109,10 @@ class AuditEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredAuditEntry:
-    """An entry in the log. Refusals that repeat are one entry: `count` of them, the newest at `last_at`. Ids grow."""
+    """An entry in the log.
+
+    Refusals that repeat are one entry: `count` of them, the newest at `last_at`. Ids grow.
+    """
 
     id: int
     entry: AuditEntry

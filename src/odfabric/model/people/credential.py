@@ -1,4 +1,4 @@
-"""What proves who somebody is: access tokens, one-time codes, device authorisations.
+"""Proofs of identity: access tokens, one-time codes, device authorisations.
 
 Owns the values as they are stored: secrets only as hashes. The text of a token is `formats.secrets.access_token`.
 """
@@ -26,7 +26,10 @@ class TokenKind(Enum):
 
 
 class Scope(Enum):
-    """What a token may be used for, within the rights of its account. MANAGE includes PUSH and READ; ADMIN is being node admin."""
+    """What a token may be used for, within the rights of its account.
+
+    MANAGE includes PUSH and READ; ADMIN is being node admin.
+    """
 
     READ = "read"
     PUSH = "push"
@@ -42,7 +45,9 @@ OPERATOR_TOKEN_ID = "operator"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessToken:
-    """A token as it is stored. `secret_hash` is the SHA-256 of its secret part; `datasets` None means all of the account's.
+    """A token as it is stored.
+
+    `secret_hash` is the SHA-256 of its secret part; `datasets` None means all of the account's.
 
     `last_used_at` is exact to a minute. A token is valid unless it has expired or was revoked.
     """
@@ -63,7 +68,7 @@ class AccessToken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invitation:
-    """A link that works once: whoever has its code makes an account, or chooses a new password for `account`.
+    """A single-use link: it makes an account, or a new password for `account`.
 
     `code_hash` is the SHA-256 of the code. `name` is the name that the new account must have, None leaves the choice.
     """
@@ -90,7 +95,9 @@ class DeviceDecision(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceAuthorisation:
-    """A device that waits for a person to approve it (RFC 8628). `account` is who has decided.
+    """A device that waits for a person to approve it (RFC 8628).
+
+    `account` is who has decided.
 
     `device_code_hash` is the SHA-256 of the code that the device holds; `user_code` is what the person reads off it. `interval_s` is
     the least pause between two questions of the device, which grows when it asks faster.

@@ -10,7 +10,10 @@ from odfabric.model.instant import Instant
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedQuery:
-    """SQL under a name, of one account. `changed_at` is when name or SQL were changed last."""
+    """SQL under a name, of one account.
+
+    `changed_at` is when name or SQL were changed last.
+    """
 
     id: str
     account: AccountId

@@ -1,4 +1,4 @@
-"""Signing in at an OpenID Connect provider: what is remembered meanwhile, and who somebody turned out to be.
+"""OpenID Connect sign-in: the state kept meanwhile, and the resulting identity.
 
 Owns the values only. Not here: the text in a cookie (`formats.secrets.pending_sign_in`), who is let in (`domain.people.sign_in`).
 """
@@ -12,7 +12,9 @@ from odfabric.model.instant import Instant
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingSignIn:
-    """What a browser keeps between leaving for the provider and coming back, so that the answer can be told to be its own.
+    """Browser state from leaving for the provider until the return.
+
+    So that the answer can be recognised as its own.
 
     `state` binds the answer to this browser, `nonce` the ID token to this sign-in, `verifier` the code to whoever asked for it (PKCE).
     `context` is the caller's: where to go afterwards, which invitation is used.
@@ -29,7 +31,9 @@ class PendingSignIn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedIdentity:
-    """Who a provider says somebody is. Only `issuer` and `subject` together identify: an e-mail address may change its owner.
+    """Who a provider says somebody is.
+
+    Only `issuer` and `subject` together identify: an e-mail address may change its owner.
 
     Texts are those of the provider, without control characters and of bounded length; nobody has checked what they say.
     `email_verified` is the provider's word that the address belongs to the person.

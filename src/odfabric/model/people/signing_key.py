@@ -9,7 +9,10 @@ from odfabric.model.instant import Instant
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SigningKey:
-    """A public key. `id` is its RFC 7638 thumbprint; a retired key signs no more, and its private half is gone."""
+    """A public key.
+
+    `id` is its RFC 7638 thumbprint; a retired key signs no more, and its private half is gone.
+    """
 
     id: str
     public: bytes

@@ -10,7 +10,10 @@ from odfabric.model.instant import Instant
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variable:
-    """One variable. `value` is None where it is not to be read: that of a secret never leaves the node but in a request."""
+    """One variable.
+
+    `value` is None where it is not to be read: that of a secret never leaves the node but in a request.
+    """
 
     dataset: DatasetId
     name: str

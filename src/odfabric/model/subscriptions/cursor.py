@@ -1,4 +1,4 @@
-"""How far a consumer has read a dataset: its cursor, and the positions that a cursor can have."""
+"""How far a consumer has read a dataset: its cursor, and possible positions."""
 
 from __future__ import annotations
 
@@ -41,13 +41,19 @@ class CursorPosition:
 
 
 def space_of(consumer: str) -> str:
-    """Whose the consumer of a stored cursor is: names are `space/name`, and just `name` in the space of the account `local`."""
+    """Whose the consumer of a stored cursor is.
+
+    Names are `space/name`, and just `name` in the space of the account `local`.
+    """
     return consumer.rpartition("/")[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor:
-    """What a consumer has acknowledged. `fence` is known to the one who reads now; until `lease_until` nobody takes it from them."""
+    """What a consumer has acknowledged.
+
+    `fence` is known to the one who reads now; until `lease_until` nobody takes it from them.
+    """
 
     dataset_id: DatasetId
     consumer: str

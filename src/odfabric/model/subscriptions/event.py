@@ -1,4 +1,4 @@
-"""Events that webhooks receive: the closed list of types, and one event as the outbox stores it.
+"""Events for webhooks: the closed list of types, and one as the outbox stores it.
 
 Not here: who may see an event (`domain.subscriptions.events`), its bytes on the wire (`formats.webhooks.cloud_event`, `formats.webhooks.event_catalogue`).
 """
@@ -14,7 +14,10 @@ from odfabric.model.instant import Instant
 
 
 class EventType(Enum):
-    """What happened. On the wire the type of a CloudEvent is `dev.odfabric.` and the value."""
+    """What happened.
+
+    On the wire the type of a CloudEvent is `dev.odfabric.` and the value.
+    """
 
     DATASET_CREATED = "dataset.created"
     DATASET_DELETED = "dataset.deleted"
@@ -53,7 +56,10 @@ WIDE_ONLY = frozenset({EventType.DATASET_CREATED, EventType.DATASET_DELETED})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """An event about a dataset other than a head move. `alias` is the dataset's name at that time, `detail` holds JSON values."""
+    """An event about a dataset other than a head move.
+
+    `alias` is the dataset's name at that time, `detail` holds JSON values.
+    """
 
     type: EventType
     dataset_id: DatasetId

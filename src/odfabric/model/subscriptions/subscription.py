@@ -16,7 +16,10 @@ from odfabric.model.subscriptions.event import HEAD_MOVES, Event, EventType
 
 
 class SubscriptionState(Enum):
-    """`active` is delivered to; `paused` by a person and `disabled` by the node are not, and what is to be delivered waits."""
+    """`active` is delivered to.
+
+    `paused` by a person and `disabled` by the node are not, and what is to be delivered waits.
+    """
 
     ACTIVE = "active"
     PAUSED = "paused"
@@ -53,7 +56,9 @@ ALL_MOVES = MoveOptions()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:
-    """A webhook on a dataset, an account or the node. The secrets that sign its deliveries are kept apart, and asked for by those alone who sign.
+    """A webhook on a dataset, an account or the node.
+
+    The secrets that sign its deliveries are kept apart, and asked for by those alone who sign.
 
     With `dataset_id` it receives events of one dataset, with `scope_account` those of all datasets of an account, with neither those of
     the node. `created_at_head` is None unless it is of a dataset. It receives the types `events`. `failing_since` is the first failure after the last success. `slow` if its last attempt took long, `proven` if its receiver has
@@ -84,13 +89,16 @@ class Subscription:
 
 
 def receiver_of(url: str) -> str:
-    """`host:port` of a URL that has been checked before: receivers that are told apart when senders are shared out."""
+    """`host:port` of a checked URL: receivers told apart when senders are shared."""
     place = urlsplit(url)
     return f"{place.hostname or ''}:{place.port or (443 if place.scheme == 'https' else 80)}"
 
 
 class DeliveryStatus(Enum):
-    """`pending -> delivered | failed | dropped`; a replay makes a delivered or failed one pending again."""
+    """`pending -> delivered | failed | dropped`.
+
+    A replay makes a delivered or failed one pending again.
+    """
 
     PENDING = "pending"
     DELIVERED = "delivered"
@@ -100,8 +108,10 @@ class DeliveryStatus(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """One event to be sent to one subscription. `id` is stable over attempts and is the event id; `sequence` is the
-    gap-free number of the event within its subscription, from 1. `event` is None for a head move."""
+    """One event to be sent to one subscription.
+
+    `id` is stable over attempts and is the event id; `sequence` is the gap-free number of the event within its
+    subscription, from 1. `event` is None for a head move."""
 
     id: str
     subscription_id: str
@@ -120,7 +130,7 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadMoveFacts:
-    """What a move of a head brought: the records of `offsets`, None if there are none, in so many blocks.
+    """What a head move brought: records of `offsets` (None: none), in so many blocks.
 
     `watermark` is the newest that one of the blocks states, None if none does.
     """
@@ -133,22 +143,29 @@ class HeadMoveFacts:
 
 @dataclass(frozen=True, slots=True)
 class MovedRows:
-    """Records that a move changed: `changes` of one block after the other, as streams and cursors give them; `next` is the position where
-    those begin that did not fit, None if all did."""
+    """Records that a move changed, as streams and cursors give them.
+
+    `changes` of one block after the other; `next` is the position where those begin that did not fit, None if all did.
+    """
 
     changes: Sequence[Mapping[str, object]]
     next: str | None
 
 
 def delivery_id(subscription_id: str, new_head: Multihash) -> str:
-    """Identity of the delivery of one head to one subscription: SHA3-256, in hexadecimal, of the length of the id in UTF-8 (4
-    bytes, big-endian), the id, and the binary multihash."""
+    """Identity of the delivery of one head to one subscription.
+
+    SHA3-256, in hexadecimal, of the length of the id in UTF-8 (4 bytes, big-endian), the id, and the binary multihash.
+    """
     subscriber = subscription_id.encode()
     return hashlib.sha3_256(len(subscriber).to_bytes(4, "big") + subscriber + new_head.to_bytes()).hexdigest()
 
 
 def event_delivery_id(subscription_id: str, message_id: int, type: EventType) -> str:
-    """Identity of the delivery of another event to one subscription: an outbox message causes one event of each type at most."""
+    """Identity of the delivery of another event to one subscription.
+
+    An outbox message causes one event of each type at most.
+    """
     cause = f"{message_id}\0{type.value}\0{subscription_id}"
     return hashlib.sha3_256(cause.encode()).hexdigest()
 
@@ -161,8 +178,9 @@ REQUEST_BYTES_KEPT = 20_000
 
 @dataclass(frozen=True, slots=True)
 class WebhookResponse:
-    """What a receiver answered: the status code, its Retry-After header in seconds if that was sensible, and the beginning of the
-    body (`RESPONSE_BYTES_MAX`) as text."""
+    """A receiver's answer: status code, Retry-After in seconds, start of the body.
+
+    Its Retry-After header if that was sensible, and the beginning of the body (`RESPONSE_BYTES_MAX`) as text."""
 
     status: int
     retry_after_s: int | None = None
@@ -188,7 +206,7 @@ class FailureKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryAttempt:
-    """What was sent, and what came of it: `failure` is None if the receiver accepted it.
+    """One attempt and its outcome: `failure` is None if the receiver accepted it.
 
     `request_headers` has no signature; `request_body` is the beginning (`REQUEST_BYTES_KEPT`). `number` counts the attempts of a delivery since it was made or replayed.
     """
@@ -215,7 +233,10 @@ SLOW_MS = 5_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Avoided:
-    """Subscriptions that get no further sender for now. Doubtful is who is slow, or has not accepted anything yet."""
+    """Subscriptions that get no further sender for now.
+
+    Doubtful is who is slow, or has not accepted anything yet.
+    """
 
     receivers: frozenset[str] = frozenset()
     accounts: frozenset[str] = frozenset()

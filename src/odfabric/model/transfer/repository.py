@@ -14,7 +14,9 @@ from odfabric.model.instant import Instant
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteRepository:
-    """A named prefix of URLs. `account` has it for its own; None: it is the node's, and every account uses it.
+    """A named prefix of URLs.
+
+    `account` has it for its own; None: it is the node's, and every account uses it.
 
     `url` is normalised and ends with a slash.
     """

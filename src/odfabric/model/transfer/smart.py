@@ -50,7 +50,10 @@ class TransferPlan:
 
 @dataclass(frozen=True, slots=True)
 class BlocksBatch:
-    """Blocks as a tar archive packed with gzip, oldest first; `num_blocks` is how many the sender says there are."""
+    """Blocks as a tar archive packed with gzip, oldest first.
+
+    `num_blocks` is how many the sender says there are.
+    """
 
     num_blocks: int
     archive: bytes
@@ -105,7 +108,10 @@ class InvalidInterval:
 
 @dataclass(frozen=True, slots=True)
 class InvalidHead:
-    """The server's head is not the one that the client has said it is. On the wire the two names are swapped."""
+    """The server's head is not the one that the client has said it is.
+
+    On the wire the two names are swapped.
+    """
 
     said: Multihash | None
     servers: Multihash | None
@@ -152,7 +158,10 @@ class PullBegin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PushBegin:
-    """The client has seen the server's head at `current_head`. `visibility` is for a dataset that is not there yet."""
+    """The client has seen the server's head at `current_head`.
+
+    `visibility` is for a dataset that is not there yet.
+    """
 
     current_head: Multihash | None
     plan: TransferPlan

@@ -1,4 +1,7 @@
-"""The datasets of this node: identity, alias, kind. Written only through the commit seam."""
+"""The datasets of this node: identity, alias, kind.
+
+Written only through the commit seam.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ class Catalog(Protocol):
     def page(
         self, narrowed: Narrowing = EVERYTHING, *, after: DatasetAlias | None = None, limit: int
     ) -> Sequence[CatalogEntry]:
-        """At most `limit` entries in order of (account, name), folded, strictly after `after`.
+        """At most `limit` entries by (account, name), folded, strictly after `after`.
 
         A page is short of `limit` only at the end.
         """
@@ -34,4 +37,7 @@ class Catalog(Protocol):
         """At most `limit` entries in an order, without the first `skip`."""
 
     def facets(self, narrowed: Narrowing, *, since: Sequence[Instant], limit: int) -> Facets:
-        """Counts of what `page` would list. Of accounts, keywords and licences the `limit` most frequent; `since` in whole seconds."""
+        """Counts of what `page` would list.
+
+        Of accounts, keywords and licences the `limit` most frequent; `since` in whole seconds.
+        """

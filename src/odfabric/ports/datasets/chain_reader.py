@@ -1,4 +1,4 @@
-"""Reading heads and the block index: the part of the chain store that everyone may hold."""
+"""Reads heads and the block index: the part of the chain store open to all."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from odfabric.model.multihash import Multihash
 
 
 class ChainReader(Protocol):
-    """Heads of record and the index of committed blocks. Bytes of blocks are in the object store."""
+    """Heads of record and the index of committed blocks.
+
+    Bytes of blocks are in the object store.
+    """
 
     def head(self, dataset: DatasetId) -> Head | None:
         """The newest committed block, or None for a dataset that does not exist."""
@@ -25,7 +28,9 @@ class ChainReader(Protocol):
     def rows_down(
         self, dataset: DatasetId, *, from_sequence: int | None = None, event_types: frozenset[str] | None = None
     ) -> Iterator[BlockRow]:
-        """Rows newest first, from a sequence number (inclusive; default the head) down, lazily, of the given events only.
+        """Rows newest first, lazily, of the given events only.
+
+        From a sequence number (inclusive; default the head) down.
 
         Nothing for a dataset that does not exist. The iteration sees the chain as of this call, even if the head moves
         meanwhile; if the dataset is removed meanwhile it goes on or raises NotFound, but never ends early.

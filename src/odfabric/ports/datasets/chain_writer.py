@@ -1,4 +1,7 @@
-"""The platform's one compare-and-set. Only `usecases.chain.commit` may hold a ChainWriter (import contract)."""
+"""The platform's one compare-and-set.
+
+Only `usecases.chain.commit` may hold a ChainWriter (import contract).
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ class ChainWriter(ChainReader, Protocol):
         grants: Sequence[Grant] = (),
         audit: Sequence[AuditEntry] = (),
     ) -> None:
-        """Index `blocks` (oldest first) and move the head to the last one if it is still `expected`.
+        """Index `blocks` (oldest first), move the head to the last if it is `expected`.
 
         The outbox message, idempotency records, the marks that `job_ids` have committed, audit entries and the catalog entry, which is
         given exactly when `expected` is None, with the first `grants` on it, are written in the same transaction, or nothing is. Grants
@@ -59,7 +62,7 @@ class ChainWriter(ChainReader, Protocol):
         message: OutboxMessage,
         entry: CatalogEntry | None = None,
     ) -> None:
-        """Take a chain, or the part of it after `expected`, back from where it is kept: `append` in any length.
+        """Restore a chain, or its part after `expected`: `append` in any length.
 
         All pages, read one by one, the move of the head to `head` and the outbox message are one transaction; what `pages`
         raises passes through and nothing was written. A record with a key that the dataset has already is left out: the older
@@ -86,14 +89,18 @@ class ChainWriter(ChainReader, Protocol):
     def remove(
         self, dataset: DatasetId, *, expected: Multihash, message: OutboxMessage, audit: Sequence[AuditEntry] = ()
     ) -> None:
-        """Delete the dataset's head, index, records, subscriptions, grants and catalog entry if the head is `expected`.
+        """Delete all of the dataset if the head is `expected`.
+
+        Its head, index, records, subscriptions, grants and catalog entry.
 
         Objects stay for the collector, deliveries that are still pending are dropped, marks of jobs stay.
         Raises HeadMoved, NotFound, Determinate, Indeterminate like `append`.
         """
 
     def rename(self, dataset: DatasetId, *, alias: DatasetAlias, audit: Sequence[AuditEntry] = ()) -> None:
-        """Give the dataset another alias; its id, chain and rights stay. What it is searched by is forgotten, to be derived again.
+        """Give the dataset another alias; its id, chain and rights stay.
+
+        What it is searched by is forgotten, to be derived again.
 
         Raises NotFound, AlreadyExists for an alias that another dataset has, InvalidRequest where nodes share heads, whose
         names others have claimed; Determinate, Indeterminate.
@@ -108,7 +115,7 @@ def check_appendable(
     entry: CatalogEntry | None,
     grants: Sequence[Grant] = (),
 ) -> None:
-    """What every adapter of `append` checks first: the parts of the call fit each other.
+    """The first check of every adapter of `append`: the call's parts fit together.
 
     Raises ValueError, which is a bug of the caller: blocks must follow `expected` and each other, the message must tell of
     this very move, and only the first blocks of a dataset come with an entry and with grants, on it and each to somebody else. Whether
@@ -140,7 +147,10 @@ def checked_pages(
     message: OutboxMessage,
     entry: CatalogEntry | None,
 ) -> Iterator[ChainPage]:
-    """The pages of `adopt` as they come, judged as `check_appendable` does; the iteration ends at `head` or raises ValueError."""
+    """The pages of `adopt` as they come, judged as `check_appendable` does.
+
+    The iteration ends at `head` or raises ValueError.
+    """
     _check_entry(expected, entry)
     if (message.old_head, message.new_head) != (expected, head.hash):
         raise ValueError("the outbox message tells of another move of the head")

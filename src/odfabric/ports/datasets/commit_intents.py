@@ -1,4 +1,4 @@
-"""What this node is about to commit, where the head of record lies outside its database.
+"""Planned commits of this node, where heads of record are not in its database.
 
 Rows are written before the head is moved there and go when the database has what was committed, so that a process that dies in
 between leaves what the chain does not tell: marks of jobs, the sealed key of a new dataset and its grants, and audit entries. A removal
@@ -15,14 +15,19 @@ from odfabric.model.multihash import Multihash
 
 
 class CommitIntents(Protocol):
-    """Durable intents, shared by all processes of the node. Raises Determinate or Indeterminate for outside failures."""
+    """Durable intents, shared by all processes of the node.
+
+    Raises Determinate or Indeterminate for outside failures.
+    """
 
     def add(self, intent: CommitIntent) -> None:
-        """Store it, durable when the call returns. Raises AlreadyExists if one of its jobs has an intent, LeaseLost if one was
-        cancelled; then nothing was stored."""
+        """Store it, durable when the call returns.
+
+        Raises AlreadyExists if one of its jobs has an intent, LeaseLost if one was cancelled; then nothing was stored.
+        """
 
     def drop(self, key: Multihash) -> None:
         """Remove the one with that key; none is success."""
 
     def all(self) -> Sequence[CommitIntent]:
-        """All of them, oldest first: as many as there are commits under way, and those of processes that died."""
+        """All intents, oldest first: of commits under way, and of dead processes."""

@@ -1,4 +1,4 @@
-"""Private keys of datasets: made with the dataset, kept sealed beside its catalog entry."""
+"""Private keys of datasets, made with them, sealed beside their catalog entries."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class SealedKey:
-    """A fresh Ed25519 key pair: the public half (32 bytes) and the private half encrypted for storage."""
+    """A fresh Ed25519 key pair: 32-byte public half, encrypted private half."""
 
     public: bytes
     sealed_private: bytes

@@ -1,4 +1,4 @@
-"""The exchange folder that coordinator and engine share: files carry rows, messages only paths."""
+"""The exchange folder of coordinator and engine: files hold rows, messages paths."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ class Exchange(Protocol):
     """Private folders for single engine calls."""
 
     def session(self) -> AbstractContextManager[Path]:
-        """A fresh empty folder, removed with all it holds when the context ends. Engine paths are below `root`."""
+        """A fresh empty folder, removed with all it holds when the context ends.
+
+        Engine paths are below `root`.
+        """
 
     @property
     def root(self) -> Path:

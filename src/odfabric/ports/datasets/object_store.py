@@ -39,7 +39,9 @@ class ReadableBytes(Protocol):
 
 
 class ObjectStore(Protocol):
-    """Durable bytes. Keys are what `check_key` lets through; anything else raises InvalidName.
+    """Durable bytes.
+
+    Keys are what `check_key` lets through; anything else raises InvalidName.
 
     A write is visible whole or not at all, and durable when the call returns. Raises Determinate or Indeterminate. No key may
     be the folder of another.
@@ -49,16 +51,22 @@ class ObjectStore(Protocol):
         """Write once: if the key exists the call succeeds and changes nothing."""
 
     def put_file(self, key: str, path: Path) -> None:
-        """Write once from a local file, which stays where it is and may be linked rather than copied."""
+        """Write once from a local file, which stays and may be linked, not copied."""
 
     def put_stream(self, key: str, stream: ReadableBytes) -> int:
         """Write once from a stream read to its end; returns its size in bytes."""
 
     def read_bytes(self, key: str, *, size_max: int) -> bytes:
-        """The whole object. Raises NotFound; LimitExceeded if larger than `size_max` bytes."""
+        """The whole object.
+
+        Raises NotFound; LimitExceeded if larger than `size_max` bytes.
+        """
 
     def open(self, key: str) -> BinaryIO:
-        """A stream over the object that can be sought, to be closed by the caller. Raises NotFound."""
+        """A stream over the object that can be sought, to be closed by the caller.
+
+        Raises NotFound.
+        """
 
     def stat(self, key: str) -> ObjectStat | None:
         """Size and time, or None if absent."""
@@ -70,7 +78,9 @@ class ObjectStore(Protocol):
         """
 
     def keys(self, prefix: str) -> Iterator[str]:
-        """All keys that begin with `prefix`, in order of their ASCII texts, lazily; files being written are left out.
+        """All keys that begin with `prefix`, in order of their ASCII texts, lazily.
+
+        Files being written are left out.
 
         Raises InvalidName for a prefix that no key can have. Keys that come or go meanwhile may be listed or not.
         """
@@ -79,32 +89,46 @@ class ObjectStore(Protocol):
         """Remove; an absent key is success."""
 
     def write_ref(self, key: str, text: str) -> None:
-        """Replace the small text at `key` atomically. Raises LimitExceeded above REF_BYTES_MAX bytes of UTF-8."""
+        """Replace the small text at `key` atomically.
+
+        Raises LimitExceeded above REF_BYTES_MAX bytes of UTF-8.
+        """
 
     def replace_ref(self, key: str, text: str, *, expected: str | None) -> bool:
-        """Write the text at `key` if the one that is there is `expected` (None: there is none); whether it is there now.
+        """Write the text at `key` if its present text is `expected`; whether it is there.
+
+        None: there is none.
 
         Of several that expect the same one wins, and one that arrives late, whenever that is, changes nothing. Raises as `write_ref`.
         """
 
     def exclusive(self, key: str) -> AbstractContextManager[None]:
-        """A lock named by `key` that spans threads and processes; held while the context is open, freed if its holder dies.
+        """A lock named by `key` that spans threads and processes.
+
+        Held while the context is open, freed if its holder dies.
 
         Raises Determinate if it is not had within the store's patience.
         """
 
     def read_ref(self, key: str) -> str | None:
-        """The text at `key`, or None. Raises LimitExceeded above REF_BYTES_MAX, Corrupt if it is not UTF-8."""
+        """The text at `key`, or None.
+
+        Raises LimitExceeded above REF_BYTES_MAX, Corrupt if it is not UTF-8.
+        """
 
     def link(self, key: str, *, lifetime_s: int) -> str | None:
-        """A URL under which whoever has it may read the object for `lifetime_s` seconds, or None if this store makes none.
+        """A URL that lets its holder read the object for `lifetime_s` seconds.
+
+        None if this store makes none.
 
         Nothing is asked: the object may be absent.
         """
 
 
 def check_key(key: str) -> None:
-    """Raises InvalidName unless `key` is one or more parts of ASCII letters, digits, `.`, `_` and `-`, joined by `/`.
+    """Raises InvalidName unless `key` is well-formed.
+
+    One or more parts of ASCII letters, digits, `.`, `_` and `-`, joined by `/`.
 
     A part has at most PART_CHARACTERS_MAX characters and does not begin with a dot: such names are hidden in folders, where
     files being written have them.
@@ -116,7 +140,10 @@ def check_key(key: str) -> None:
 
 
 def ref_bytes(key: str, text: str) -> bytes:
-    """The text of a ref as it is stored. Raises LimitExceeded above REF_BYTES_MAX bytes."""
+    """The text of a ref as it is stored.
+
+    Raises LimitExceeded above REF_BYTES_MAX bytes.
+    """
     data = text.encode()
     if len(data) > REF_BYTES_MAX:
         raise LimitExceeded(f"the text of ref {key} is too long", limit="ref_bytes_max", maximum=REF_BYTES_MAX)

@@ -1,4 +1,7 @@
-"""Datasets that were deleted and whose objects are still there: marked by `ChainWriter.remove`, in the transaction that deletes."""
+"""Deleted datasets whose objects are still there.
+
+Marked by `ChainWriter.remove`, in the transaction that deletes.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,10 @@ from odfabric.model.instant import Instant
 
 
 class RemovedDatasets(Protocol):
-    """The marks. A dataset that is created again has none. Raises Determinate or Indeterminate for outside failures."""
+    """The marks.
+
+    A dataset that is created again has none. Raises Determinate or Indeterminate for outside failures.
+    """
 
     def removed_at(self, dataset: DatasetId) -> Instant | None:
         """When the dataset was deleted, or None if it was not or nothing of it is left."""

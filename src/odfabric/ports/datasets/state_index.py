@@ -1,4 +1,4 @@
-"""Current-state indexes: derived from chains, dropped and made again at will, never waited for."""
+"""Current-state indexes: derived from chains, rebuilt at will, never waited for."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from odfabric.model.state_index import IndexDefinition, IndexedSlice, IndexFront
 
 
 class StateIndex(Protocol):
-    """Indexes by definition; any number of processes may work on one at once and see the same.
+    """Indexes by definition.
+
+    Any number of processes may work on one at once and see the same.
 
     The content of an index up to a block is fixed by the chain, so whoever brings it there first has done it for all. Raises Corrupt
     if something that an index wrote, or a slice that it refers to, is damaged or gone; Determinate or Indeterminate.
@@ -25,7 +27,9 @@ class StateIndex(Protocol):
         """How far it is, None if there is none. Makes nothing."""
 
     def extend(self, index: IndexDefinition, slices: Sequence[IndexedSlice]) -> IndexFrontier:
-        """Take in the next data blocks, oldest first; what others took in meanwhile is passed over. The new frontier.
+        """Take in the next data blocks, oldest first.
+
+        What others took in meanwhile is passed over. The new frontier.
 
         Those that are not in yet continue it without a gap. If they do not, it was dropped since somebody looked how far it is:
         Determinate, and nothing is taken in. An index of net rows judges every change: before the first one that is not well-formed
@@ -33,7 +37,9 @@ class StateIndex(Protocol):
         """
 
     def maintain(self, index: IndexDefinition, *, since: int) -> IndexFrontier | None:
-        """Give states before block number `since` up, and make reading cheap again. `since` never goes back.
+        """Give states before block number `since` up, and make reading cheap again.
+
+        `since` never goes back.
 
         None if there is no index (any more): it makes none.
         """
@@ -45,4 +51,7 @@ class StateIndex(Protocol):
         """
 
     def drop(self, dataset: DatasetId, *, but: IndexDefinition | None = None) -> int:
-        """Give up all indexes of a dataset (but one), whatever their definition and state; how many. What reads them finds none."""
+        """Give up all indexes of a dataset (but one), whatever their definition and state.
+
+        How many. What reads them finds none.
+        """

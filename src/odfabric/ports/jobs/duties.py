@@ -15,4 +15,7 @@ class Duties(Protocol):
         """Store a report in the place of the one before."""
 
     def reports(self) -> Sequence[DutyReport]:
-        """The reports that there are, in no order. One of a duty that this release does not know is left out."""
+        """The reports that there are, in no order.
+
+        One of a duty that this release does not know is left out.
+        """

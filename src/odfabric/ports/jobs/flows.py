@@ -13,7 +13,9 @@ from odfabric.model.subscriptions.event import Event
 
 
 class Flows(Protocol):
-    """Rows with versions: whoever writes one has seen its last state. Raises Determinate or Indeterminate for outside failures.
+    """Rows with versions: whoever writes one has seen its last state.
+
+    Raises Determinate or Indeterminate for outside failures.
 
     Flows and runs go with their dataset.
     """
@@ -26,7 +28,9 @@ class Flows(Protocol):
         audit: Sequence[AuditEntry] = (),
         events: Sequence[Event] = (),
     ) -> bool:
-        """Store what is given, both or nothing, and send `events` to the outbox; version 0 makes a new row, others replace the one of that version, which grows by one.
+        """Store what is given, both or nothing, and send `events` to the outbox.
+
+        Version 0 makes a new row, others replace the one of that version, which grows by one.
 
         False, and nothing is written, if a row has another version by now or is gone, if its dataset is gone, if the dataset has a flow
         of this kind already, or if the flow would have two runs that wait or two that run.
@@ -51,7 +55,10 @@ class Flows(Protocol):
         """At most `limit` flows in the order of their ids, those behind `after`."""
 
     def due(self, now: Instant, *, limit: int) -> Sequence[Flow]:
-        """Flows whose `next_at` has come, whether they are active or not; the longest due first."""
+        """Flows whose `next_at` has come, whether they are active or not.
+
+        The longest due first.
+        """
 
     def next_due(self) -> Instant | None:
         """The earliest `next_at`."""

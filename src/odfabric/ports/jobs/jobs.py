@@ -1,4 +1,7 @@
-"""The job table: leases with fences. One job of a dataset runs at a time; others of it wait in order."""
+"""The job table: leases with fences.
+
+One job of a dataset runs at a time; others of it wait in order.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,15 @@ from odfabric.model.subscriptions.event import Event
 
 
 class Jobs(Protocol):
-    """Durable jobs. Every method is one transaction. Raises Determinate or Indeterminate for outside failures."""
+    """Durable jobs.
+
+    Every method is one transaction. Raises Determinate or Indeterminate for outside failures.
+    """
 
     def enqueue(self, job: NewJob, *, now: Instant) -> Job:
-        """Queue the job, durable when it returns; if an unfinished job has the same dedup key, return that one instead.
+        """Queue the job, durable when it returns.
+
+        If an unfinished job has the same dedup key, return that one instead.
 
         A job id that exists already is success and returns that job.
         """
@@ -24,13 +32,15 @@ class Jobs(Protocol):
         """The job, or None."""
 
     def bodies(self, job_ids: Sequence[str]) -> Mapping[str, bytes]:
-        """The bodies that came with these jobs, by job, of those that are unfinished and came with one."""
+        """The bodies of these jobs, by job, of those unfinished that came with one."""
 
     def queued(self, job_ids: Sequence[str]) -> frozenset[str]:
         """Which of these jobs are queued."""
 
     def following(self, lease: Lease, *, limit: int) -> Sequence[Job]:
-        """The jobs of the same dataset directly behind the leased one, in order: queued, due at any time, never tried.
+        """Queued jobs of the same dataset directly behind the leased one, never tried.
+
+        In order, due at any time.
 
         Ends at the first that is not so. None of them can be leased while the lease holds.
         """
@@ -39,7 +49,10 @@ class Jobs(Protocol):
         """At most `limit` jobs, newest first."""
 
     def pushes_waiting(self, *, dataset: DatasetId | None = None, account: str | None = None, limit: int) -> int:
-        """How many pushes are not finished, of a dataset or an account or all; counted up to `limit`."""
+        """How many pushes are not finished, of a dataset or an account or all.
+
+        Counted up to `limit`.
+        """
 
     def lease(self, worker: str, *, now: Instant, lease_ms: int, lane: Lane | None = None) -> Lease | None:
         """Take the oldest job that is ready, of `lane` alone if one is given, or None.
@@ -52,7 +65,10 @@ class Jobs(Protocol):
         """
 
     def lease_one(self, job_id: str, worker: str, *, now: Instant, lease_ms: int) -> Lease | None:
-        """Take exactly this job under the same conditions, else None (the local workspace runs its own jobs)."""
+        """Take exactly this job under the same conditions, else None.
+
+        The local workspace runs its own jobs.
+        """
 
     def heartbeat(self, lease: Lease, *, now: Instant, lease_ms: int, progress: str | None = None) -> Lease:
         """Prolong the lease and store progress. Raises LeaseLost if the fence is stale.
@@ -63,7 +79,9 @@ class Jobs(Protocol):
     def succeed(
         self, lease: Lease, *, now: Instant, result: str, together: Sequence[str] = (), events: Sequence[Event] = ()
     ) -> bool:
-        """Finish with a result, and send `events` to the outbox. False, and nothing written, if the fence is stale.
+        """Finish with a result, and send `events` to the outbox.
+
+        False, and nothing written, if the fence is stale.
 
         Jobs of `together` that are still queued finish with the same result.
         """
@@ -78,13 +96,15 @@ class Jobs(Protocol):
         """
 
     def give_back(self, worker: str, *, now: Instant) -> int:
-        """Put all jobs back that are leased under a name beginning with `worker`, who is known to be dead; how many.
+        """Put back all jobs leased under a name beginning with dead `worker`; how many.
 
         The attempt counts: the job may be what killed the worker. Whoever still believes to hold one has lost it.
         """
 
     def cancel(self, job_id: str, *, now: Instant) -> Job | None:
-        """Cancel if not final and not committed; a running job's lease becomes stale. Returns the job as it is now, or None.
+        """Cancel if not final and not committed; a running job's lease becomes stale.
+
+        Returns the job as it is now, or None.
 
         The transaction that commits a job, or notes that it is about to (`ports.datasets.commit_intents`), and this one never both succeed: a
         job that is cancelled has not committed and never will, and one that has is left to end as it must.

@@ -1,4 +1,4 @@
-"""All rows of a node's database, read at one moment and loaded into another one, which may be of another kind.
+"""A consistent copy of a node's database, to load into another of any kind.
 
 Values are as the database has them: what is sealed stays sealed. What is derived from chains (the search) is left out: a node makes it again.
 """
@@ -28,20 +28,20 @@ class DatabaseSnapshot(Protocol):
         """All rows, lazily. Raises Determinate."""
 
     def sequences(self) -> Mapping[str, int]:
-        """By table the last number that was given to a row, for numbers are never given twice."""
+        """The last number given to a row, by table; numbers are never given twice."""
 
 
 class DatabaseCopy(Protocol):
     """The database of a node."""
 
     def snapshot(self) -> AbstractContextManager[DatabaseSnapshot]:
-        """Raises InvalidRequest for a database without the tables of this release, Determinate."""
+        """Raises InvalidRequest without the tables of this release, Determinate."""
 
     def is_empty(self) -> bool:
         """Whether no table has rows, or there is no table. Raises Determinate."""
 
     def load(self, revision: str, tables: Iterable[tuple[str, Iterable[Row]]], sequences: Mapping[str, int]) -> None:
-        """Make the tables of `revision`, insert all rows, then migrate to what this release needs.
+        """Make the tables of `revision`, insert all rows, then migrate to this release.
 
         All rows are inserted, or none. Raises AlreadyExists for a database that is not empty, InvalidRequest for a revision that this release
         does not know, Determinate, Indeterminate.

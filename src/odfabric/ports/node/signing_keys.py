@@ -1,4 +1,4 @@
-"""The keys with which a node signs its requests, shared by all processes on one database."""
+"""Keys with which a node signs requests, shared by processes on one database."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ class SigningKeys(Protocol):
         """
 
     def current(self) -> tuple[SigningKey, bytes] | None:
-        """The key that signs and its private half; None if there is none yet. Raises Corrupt for one that cannot be opened."""
+        """The key that signs and its private half; None if there is none yet.
+
+        Raises Corrupt for one that cannot be opened.
+        """
 
     def all(self) -> Sequence[SigningKey]:
         """All keys, newest first."""

@@ -1,4 +1,4 @@
-"""Looks at what surrounds a node, for checks that must work when a part of it does not.
+"""Looks at a node's surroundings, for checks that work when part of it fails.
 
 Every method may hang or raise Determinate; whoever calls bounds both (`Bounded`). None needs a prepared workspace.
 """
@@ -54,4 +54,7 @@ class Bounded(Protocol):
     """Does several things at once, none for longer than a limit."""
 
     def results(self, works: Sequence[Callable[[], T]], *, within_s: float) -> Sequence[T | Exception]:
-        """What each work returned or raised, in order; TimeoutError for one that had not ended in time, which is left behind."""
+        """What each work returned or raised, in order.
+
+        TimeoutError for one that had not ended in time, which is left behind.
+        """

@@ -50,14 +50,16 @@ class Accounts(Protocol):
         """Node admins that are not suspended, in order of their folded names."""
 
     def create(self, account: Account, *, audit: AuditEntry, founder: AccountId | None = None) -> None:
-        """Store a new account; an organisation comes with its `founder`, who becomes its first admin.
+        """Store a new account; an organisation's `founder` becomes its first admin.
 
         Raises AlreadyExists if the id or the name is taken, NotFound for a founder who is not there or no user, ValueError for a founder
         of anything else or an organisation without one.
         """
 
     def change(self, account: Account, *, audit: AuditEntry) -> Account:
-        """Store `account`, of which the version is the one that was read; returns it with the next version.
+        """Store `account`, of which the version is the one that was read.
+
+        Returns it with the next version.
 
         Raises NotFound; Changed if it has another version now; LastAdmin if it was the node's last admin that is not suspended and
         would be none any more. Name, kind and time of creation stay as they are.
@@ -76,7 +78,9 @@ class Accounts(Protocol):
         """Replace the hash and end all browser sessions of the account. Raises NotFound."""
 
     def link_identity(self, account: AccountId, identity: ExternalIdentity, *, audit: AuditEntry) -> None:
-        """Let an OpenID Connect identity sign in as this account; nothing happens if it does already.
+        """Let an OpenID Connect identity sign in as this account.
+
+        Nothing happens if it does already.
 
         Raises NotFound, AlreadyExists if it is another's.
         """
@@ -116,10 +120,15 @@ class Relations(Protocol):
     def granted(
         self, datasets: Collection[DatasetId], grantees: Collection[Grantee]
     ) -> Mapping[DatasetId, Sequence[Grant]]:
-        """Grants on these datasets to any of these grantees; datasets without one are left out."""
+        """Grants on these datasets to any of these grantees.
+
+        Datasets without one are left out.
+        """
 
     def change_grant(self, before: Grant | None, after: Grant | None, *, audit: AuditEntry) -> Grant | None:
-        """Make, change or remove a grant; returns it with its new version. Like `change_membership`.
+        """Make, change or remove a grant; returns it with its new version.
+
+        Like `change_membership`.
 
         Raises Changed, NotFound for an account or a dataset that is not there. Grants go with their dataset.
         """

@@ -41,13 +41,15 @@ class AuditLog(Protocol):
         newest_first: bool = False,
         limit: int,
     ) -> Sequence[StoredAuditEntry]:
-        """At most `limit` entries that fit, oldest first unless `newest_first`, with ids greater than `after` and less than `before`.
+        """At most `limit` entries that fit, with ids between `after` and `before`.
+
+        Oldest first unless `newest_first`; greater than `after` and less than `before`.
 
         `kinds` are values of AuditKind, `account` and `target` texts of the entry. They happened at `since` or later and before `until`.
         """
 
     def unflushed(self, *, counted_before: Instant, limit: int) -> Sequence[StoredAuditEntry]:
-        """The oldest entries that are not in the audit dataset yet, in order of ids and without a gap.
+        """The oldest entries not yet in the audit dataset, by ids and without a gap.
 
         Ends before a refusal of which the first is younger than `counted_before`: it may still be counted.
         """

@@ -1,4 +1,6 @@
-"""Stored credentials: access tokens, invitations, device authorisations. No secret is stored, only hashes.
+"""Stored credentials: access tokens, invitations, device authorisations.
+
+No secret is stored, only hashes.
 
 Every method is one transaction, durable when it returns, together with its audit entry. Raises Determinate or Indeterminate for outside
 failures.
@@ -24,7 +26,10 @@ class Tokens(Protocol):
     """Access tokens, browser sessions among them."""
 
     def create(self, token: AccessToken, *, audit: AuditEntry) -> None:
-        """Store a new token. Raises AlreadyExists for a known id, NotFound if the account is gone."""
+        """Store a new token.
+
+        Raises AlreadyExists for a known id, NotFound if the account is gone.
+        """
 
     def get(self, token_id: str) -> AccessToken | None:
         """The token, whatever its state, or None."""
@@ -32,7 +37,7 @@ class Tokens(Protocol):
     def of_account(
         self, account: AccountId, *, kinds: Collection[TokenKind], after: str | None = None, limit: int
     ) -> Sequence[AccessToken]:
-        """Tokens of an account that are not revoked, in order of their ids, strictly after `after`."""
+        """Unrevoked tokens of an account, in order of their ids, strictly after `after`."""
 
     def revoke(self, token_id: str, *, now: Instant, audit: AuditEntry) -> bool:
         """End a token for good; whether it was still good for anything.
@@ -41,20 +46,32 @@ class Tokens(Protocol):
         """
 
     def revoke_all(self, account: AccountId, *, kinds: Collection[TokenKind], now: Instant, audit: AuditEntry) -> int:
-        """End all tokens of these kinds that are not revoked; how many. Without any there is no audit entry."""
+        """End all tokens of these kinds that are not revoked; how many.
+
+        Without any there is no audit entry.
+        """
 
     def used(self, token_id: str, *, now: Instant) -> None:
-        """Remember the use if the last one that is remembered is more than a minute older. Nothing happens for an unknown id."""
+        """Remember the use if the last one that is remembered is more than a minute older.
+
+        Nothing happens for an unknown id.
+        """
 
     def forget(self, *, ended_before: Instant, limit: int) -> int:
-        """Delete at most `limit` tokens that have expired or were revoked before then; how many."""
+        """Delete at most `limit` tokens that have expired or were revoked before then.
+
+        How many.
+        """
 
 
 class Invitations(Protocol):
     """Links that work once."""
 
     def create(self, invitation: Invitation, *, audit: AuditEntry) -> None:
-        """Store a new one. Raises AlreadyExists for a known id or code, NotFound if its account is gone."""
+        """Store a new one.
+
+        Raises AlreadyExists for a known id or code, NotFound if its account is gone.
+        """
 
     def by_code(self, code_hash: bytes) -> Invitation | None:
         """The invitation of a code, used or not, or None."""
@@ -68,7 +85,9 @@ class Invitations(Protocol):
     def use(
         self, invitation: Invitation, account: Account, password_hash: str | None, *, now: Instant, audit: AuditEntry
     ) -> Account:
-        """Mark it used, and in the same transaction make `account` (or, of an invitation for an account, change its password).
+        """Mark it used and make `account`, in the same transaction.
+
+        Or, of an invitation for an account, change its password.
 
         Of several uses at once one succeeds. Raises NotFound if it is used, revoked or has expired; AlreadyExists for a name that is
         taken, in which case it can be used again. A changed password ends the browser sessions of its account; there must be one
@@ -94,16 +113,21 @@ class DeviceAuthorisations(Protocol):
     def decide(
         self, user_code: str, decision: DeviceDecision, account: AccountId, *, now: Instant, audit: AuditEntry
     ) -> None:
-        """What the person says. Raises NotFound for an unknown or expired code or one that was decided already."""
+        """What the person says.
+
+        Raises NotFound for an unknown or expired code or one that was decided already.
+        """
 
     def ask(self, device_code_hash: bytes, *, now: Instant, slow_down_s: int) -> DeviceAuthorisation | None:
-        """A question of the device: the authorisation as it was before this question, or None for an unknown code.
+        """The device asks: the authorisation as before this question, None if unknown.
 
         Remembers the time; a question before `interval_s` have passed since the last one makes the interval `slow_down_s` longer.
         """
 
     def redeem(self, device_code_hash: bytes, token: AccessToken, *, audit: AuditEntry) -> bool:
-        """Delete an authorisation that the token's account has approved and store the token, once; whether this call did.
+        """Swap an approved authorisation for the token, once; whether this call did.
+
+        Delete the authorisation that the token's account has approved and store the token.
 
         Raises AlreadyExists for a known id of a token, and the authorisation stays.
         """

@@ -1,4 +1,6 @@
-"""Signing in at OpenID Connect providers that the operator named: authorization code with PKCE, state and nonce.
+"""Sign-in at OpenID Connect providers that the operator named.
+
+Authorization code with PKCE, state and nonce.
 
 The caller keeps the PendingSignIn in a cookie (`formats.secrets.pending_sign_in`) between `begin` and `finish`, and deletes it with the answer.
 It gives each provider a redirect URI of its own, so that the answer of one is never taken for that of another.
@@ -15,7 +17,10 @@ from odfabric.model.people.sign_in import PendingSignIn, VerifiedIdentity
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdentityProviderInfo:
-    """What a page of sign-in shows of a provider. `allow_sign_up`: somebody who has no account may make one by it."""
+    """What a page of sign-in shows of a provider.
+
+    `allow_sign_up`: somebody who has no account may make one by it.
+    """
 
     name: str
     label: str
@@ -33,7 +38,10 @@ class IdentityProviders(Protocol):
         """Those that are configured, by name."""
 
     def begin(self, provider: str, redirect_uri: str, *, context: str = "") -> tuple[str, PendingSignIn]:
-        """Where to send the browser, and what to remember of it. Every call has a state, nonce and verifier of its own."""
+        """Where to send the browser, and what to remember of it.
+
+        Every call has a state, nonce and verifier of its own.
+        """
 
     def finish(self, pending: PendingSignIn, parameters: Mapping[str, str]) -> VerifiedIdentity:
         """Who has signed in, by the parameters with which the browser came back.

@@ -28,7 +28,9 @@ class Passwords(Protocol):
         """
 
     def needs_rehash(self, stored: str) -> bool:
-        """Whether `stored` was made with other parameters than those of now; after a successful `verify` make it anew.
+        """Whether `stored` was made with other parameters than those of now.
+
+        After a successful `verify` make it anew.
 
         Raises Corrupt for a text that `hash` has not made.
         """

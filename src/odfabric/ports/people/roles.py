@@ -1,4 +1,4 @@
-"""Roles of which a node has one holder at a time, whichever of its processes that is."""
+"""Roles with one holder at a time among all processes of a node."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ class Roles(Protocol):
     """Leases by name. Raises Determinate or Indeterminate for outside failures."""
 
     def hold(self, role: str, holder: str, *, now: Instant, lease_ms: int) -> bool:
-        """Take the role, or keep it; whether it is the holder's until `now` and `lease_ms`.
+        """Take the role, or keep it.
+
+        Whether it is the holder's until `now` and `lease_ms`.
 
         It is free when its lease has expired, and when the lease ends more than `lease_ms` after `now`: the clock of who took it was
         ahead.

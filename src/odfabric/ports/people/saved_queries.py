@@ -12,7 +12,10 @@ NAME_TAKEN_HINT = "choose another name, or open that query and save it again"
 
 
 class SavedQueries(Protocol):
-    """Queries of accounts, names unique in each. Raises Determinate or Indeterminate for outside failures."""
+    """Queries of accounts, names unique in each.
+
+    Raises Determinate or Indeterminate for outside failures.
+    """
 
     def create(self, query: SavedQuery, *, maximum: int) -> None:
         """Keep a new query of an account that has fewer than `maximum`.
@@ -27,7 +30,10 @@ class SavedQueries(Protocol):
         """All of an account, in order of ids."""
 
     def change(self, query: SavedQuery) -> None:
-        """Replace name, SQL and `changed_at`. Raises NotFound, AlreadyExists for a name that another one has."""
+        """Replace name, SQL and `changed_at`.
+
+        Raises NotFound, AlreadyExists for a name that another one has.
+        """
 
     def delete(self, account: AccountId, query_id: str) -> bool:
         """Whether there was one."""

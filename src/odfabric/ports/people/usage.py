@@ -16,7 +16,7 @@ from odfabric.model.multihash import Multihash
 
 @dataclass(frozen=True, slots=True)
 class AccountUsage:
-    """Datasets that are named under an account, and the bytes of those that are measured."""
+    """Datasets named under an account, and the bytes of those that are measured."""
 
     datasets: int
     stored_bytes: int
@@ -32,4 +32,7 @@ class Usage(Protocol):
         """At most `limit` datasets of which the bytes are not known."""
 
     def measured(self, dataset: DatasetId, head: Multihash, stored_bytes: int) -> bool:
-        """Remember the bytes of the chain that ends at `head`; whether that is the head still and they were not known."""
+        """Remember the bytes of the chain that ends at `head`.
+
+        Whether that is the head still and they were not known.
+        """

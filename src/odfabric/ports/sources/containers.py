@@ -1,4 +1,7 @@
-"""Container images that fetch data: what they print is the data, what they write beside it is the new source state."""
+"""Container images that fetch data.
+
+What they print is the data, what they write beside it is the new source state.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ OUTPUT_FOLDER = "/opt/odf/out"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerRun:
-    """What is run: `command` replaces the image's entry point if it is not empty; `environment` is all that the container is given."""
+    """What is run.
+
+    `command` replaces the image's entry point if it is not empty; `environment` is all that the container is given.
+    """
 
     image: str
     command: tuple[str, ...] = ()
@@ -23,7 +29,10 @@ class ContainerRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerAnswer:
-    """What came of it: bytes printed, and the texts of the files that the protocol names; None for a file that was not written."""
+    """A container's outcome: bytes printed, and texts of the protocol's files.
+
+    None for a file that was not written.
+    """
 
     size: int
     new_etag: str | None = None
@@ -35,7 +44,9 @@ class ContainerSource(Protocol):
     """Runs containers, each with an empty `OUTPUT_FOLDER` of its own."""
 
     def fetch(self, run: ContainerRun, into: Path) -> ContainerAnswer:
-        """Run a container to its end; what it prints becomes `into`, a new file that does not exist after a failure.
+        """Run a container to its end.
+
+        What it prints becomes `into`, a new file that does not exist after a failure.
 
         Raises InvalidManifest for an image that the operator does not permit or that has no such name; InvalidData, with the beginning
         of what it wrote to its error output, if it fails; LimitExceeded for time and output; Determinate if the engine fails.

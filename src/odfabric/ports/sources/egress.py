@@ -1,4 +1,4 @@
-"""Everything that leaves the node towards addresses that users choose: polling, webhooks, peers.
+"""Egress to addresses that users choose: polling, webhooks, peers.
 
 One adapter implements all of them behind one guard. Raises InvalidRequest for URLs and headers that
 are refused by form, AccessDenied for places that the guard refuses (at the latest when connecting), both also after a redirect,
@@ -19,7 +19,9 @@ from odfabric.model.subscriptions.subscription import WebhookResponse as Webhook
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchedFile:
-    """Outcome of a conditional GET. `status` is 200 (file written, `size` bytes) or 304 (not modified, no file).
+    """Outcome of a conditional GET.
+
+    `status` is 200 (file written, `size` bytes) or 304 (not modified, no file).
 
     `etag` and `last_modified` are the headers of the answer as they came.
     """
@@ -34,7 +36,7 @@ class TcpConnections(Protocol):
     """Connections for protocols other than HTTP, to places that the guard has checked."""
 
     def connect(self, host: str, port: int, *, seconds_max: float) -> socket.socket:
-        """A connected socket without a time limit, to an address that was checked in this call.
+        """A connected socket, no time limit, to an address checked in this call.
 
         Raises InvalidRequest for what is no host, AccessDenied for a refused place, Determinate if the name has no address or the
         connection fails or takes too long.
@@ -60,33 +62,51 @@ class WebhookSender(Protocol):
     """Delivery of webhooks; redirects are not followed."""
 
     def check(self, url: str) -> None:
-        """Refuse a receiver's URL that no attempt could reach, asking no network. Raises InvalidRequest, AccessDenied."""
+        """Refuse a receiver's URL that no attempt could reach, asking no network.
+
+        Raises InvalidRequest, AccessDenied.
+        """
 
     def target_uri(self, url: str) -> str:
-        """The URL as the request names it, which a receiver sees too: RFC 9421, `@target-uri`. Raises InvalidRequest."""
+        """The URL as receivers see it: RFC 9421, `@target-uri`. Raises InvalidRequest."""
 
     def post(self, url: str, *, headers: Mapping[str, str], body: bytes) -> WebhookResponse:
-        """One attempt. Any HTTP status is a response; raises Determinate or Indeterminate if there was none."""
+        """One attempt.
+
+        Any HTTP status is a response; raises Determinate or Indeterminate if there was none.
+        """
 
 
 class RemoteDataset(Protocol):
-    """A dataset elsewhere, read by the Simple Transfer Protocol. Nothing it returns is trusted or verified yet."""
+    """A dataset elsewhere, read by the Simple Transfer Protocol.
+
+    Nothing it returns is trusted or verified yet.
+    """
 
     def head(self) -> Multihash:
-        """Its head. Raises NotFound, Unauthenticated, AccessDenied, InvalidRequest, CorruptedSource (not a hash), Determinate."""
+        """Its head.
+
+        Raises NotFound, Unauthenticated, AccessDenied, InvalidRequest, CorruptedSource (not a hash), Determinate.
+        """
 
     def block(self, block_hash: Multihash) -> bytes:
-        """Bytes served for a block. Raises NotFound, Unauthenticated, AccessDenied, InvalidRequest, LimitExceeded, Determinate."""
+        """Bytes served for a block.
+
+        Raises NotFound, Unauthenticated, AccessDenied, InvalidRequest, LimitExceeded, Determinate.
+        """
 
     def download(self, folder: str, object_hash: Multihash, *, size_max: int, into: Path) -> int:
-        """Object of `data` or `checkpoints` into a new file; returns its size. Raises like `block`, leaving no file."""
+        """Object of `data` or `checkpoints` into a new file; returns its size.
+
+        Raises like `block`, leaving no file.
+        """
 
 
 class RemoteDatasets(Protocol):
     """Opens remotes by URL: http(s)://, odf+http(s)://, file://."""
 
     def open(self, url: str, *, token: str | None = None) -> RemoteDataset:
-        """Raises InvalidRequest for a URL that no adapter serves, AccessDenied for a refused one.
+        """Raises InvalidRequest for an unserved URL, AccessDenied for a refused one.
 
         Nothing is read yet; whether the dataset exists shows with the first read. `token` is for the URL's origin only.
         """

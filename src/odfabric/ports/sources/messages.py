@@ -1,4 +1,4 @@
-"""Messages of a broker that a source subscribes to: received, committed, then acknowledged.
+"""Messages of a subscribed broker: received, committed, then acknowledged.
 
 Invariant: what was not acknowledged is delivered again, so a message is ingested at least once, whatever dies in between. Messages
 of QoS 0 are the exception: a broker sends them once and keeps none.
@@ -14,7 +14,7 @@ from odfabric.model.source import FetchStepMqtt
 
 
 class MessageBatch(Protocol):
-    """Messages that were received on a connection which stays open as long as the batch is."""
+    """Messages received on a connection that stays open as long as the batch is."""
 
     @property
     def count(self) -> int:
@@ -25,16 +25,19 @@ class MessageBatch(Protocol):
         """Whether the broker may hold more that are sent once these are acknowledged."""
 
     def acknowledge(self) -> None:
-        """Tell the broker that all of them are durable here. Raises Determinate: then they come again."""
+        """Tell the broker that all of them are durable here.
+
+        Raises Determinate: then they come again.
+        """
 
 
 class MessageSource(Protocol):
-    """Subscribes to topics of a broker in a session that the broker keeps between connections."""
+    """Subscribes to a broker's topics in a session kept between connections."""
 
     def receive(
         self, step: FetchStepMqtt, *, client_id: str, ingested_before: bool, messages_max: int, into: Path
     ) -> AbstractContextManager[MessageBatch]:
-        """Receive until nothing arrives any more, or limits of number, bytes and time are met.
+        """Receive until nothing more arrives, or a limit of number, bytes or time is met.
 
         `into` is a new file with one JSON document a line, in the order of arrival; empty messages, which clear retained ones, make no
         row. `ingested_before` says that messages of this very step were committed earlier: in a session that the broker has kept

@@ -1,4 +1,7 @@
-"""Local files that polling sources may read: below the poll folder on a node, anywhere for a workspace's own user."""
+"""Local files that polling sources may read.
+
+Below the poll folder on a node, anywhere for a workspace's own user.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,9 @@ class LocalFile:
 
 
 class PollingFiles(Protocol):
-    """Resolves what sources name. Raises AccessDenied for anything outside the allowed folder, links included.
+    """Resolves what sources name.
+
+    Raises AccessDenied for anything outside the allowed folder, links included.
 
     Relative paths begin at the poll folder of a node, at the current folder of a workspace's user. What is not a regular
     file does not exist here. Raises InvalidRequest for texts that name nothing (empty, NUL, another host).
@@ -48,7 +53,9 @@ class SourcePreparation(Protocol):
         """All members. Raises InvalidData for a broken archive, LimitExceeded."""
 
     def decompress_zip(self, source: Path, into: Path, *, sub_path: str | None) -> None:
-        """The entry named exactly `sub_path`, else the single one matching it as a glob; without `sub_path` the only file.
+        """The entry named exactly `sub_path`, else the single one matching it as a glob.
+
+        Without `sub_path` the only file.
 
         Raises InvalidData naming the entries that exist if none fits, for links, special and encrypted entries and broken
         archives; LimitExceeded.

@@ -1,4 +1,4 @@
-"""Fetched bodies that are kept because taking them in failed, so that a repetition need not fetch them again."""
+"""Fetched bodies kept after a failed ingest, so a repeat need not fetch again."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ class Savepoint:
 
 
 class Savepoints(Protocol):
-    """At most one body a dataset, bounded in bytes and age. May forget at any time, so nothing depends on it.
+    """At most one body a dataset, bounded in bytes and age.
+
+    May forget at any time, so nothing depends on it.
 
     `step` names what was fetched and after which source state: a body is found only by the same text. Raises Determinate if the store
     cannot be written or read.
@@ -37,7 +39,9 @@ class Savepoints(Protocol):
         last_modified: str | None,
         now: Instant,
     ) -> bool:
-        """Keep a copy of the body in place of the dataset's earlier one; False if it is larger than all that may be kept.
+        """Keep a copy of the body in place of the dataset's earlier one.
+
+        False if it is larger than all that may be kept.
 
         The oldest bodies of other datasets make room.
         """

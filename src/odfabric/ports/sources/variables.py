@@ -11,10 +11,15 @@ from odfabric.model.people.variable import Variable
 
 
 class Variables(Protocol):
-    """Variables by dataset and name. Each change is one transaction. Raises Determinate or Indeterminate for outside failures."""
+    """Variables by dataset and name.
+
+    Each change is one transaction. Raises Determinate or Indeterminate for outside failures.
+    """
 
     def set(self, variable: Variable, *, value: bytes, maximum: int, audit: Sequence[AuditEntry] = ()) -> None:
-        """Make or replace a variable of a dataset that has at most `maximum`; `value` counts, not that of the variable.
+        """Make or replace a variable of a dataset that has at most `maximum`.
+
+        `value` counts, not that of the variable.
 
         Raises NotFound for no dataset, LimitExceeded.
         """

@@ -14,21 +14,32 @@ from odfabric.model.subscriptions.cursor import Cursor, CursorPosition
 
 
 class Cursors(Protocol):
-    """Every method is one transaction. Raises Determinate or Indeterminate for outside failures."""
+    """Every method is one transaction.
+
+    Raises Determinate or Indeterminate for outside failures.
+    """
 
     def create(self, cursor: Cursor) -> None:
-        """Store a new cursor. Raises AlreadyExists if the dataset has one of that consumer."""
+        """Store a new cursor.
+
+        Raises AlreadyExists if the dataset has one of that consumer.
+        """
 
     def get(self, dataset: DatasetId, consumer: str) -> Cursor | None:
         """The cursor, or None."""
 
     def of_dataset(self, dataset: DatasetId, *, space: str | None = None, limit: int) -> Sequence[Cursor]:
-        """At most `limit` cursors in order of their consumers' names, all of them or those of one `space` (`model.subscriptions.cursor`)."""
+        """At most `limit` cursors in order of their consumers' names.
+
+        All of them or those of one `space` (`model.subscriptions.cursor`).
+        """
 
     def claim(
         self, dataset: DatasetId, consumer: str, *, expected: str | None, fence: str, now: Instant, lease_ms: int
     ) -> Cursor:
-        """Make `fence` the fence, if the actual one is `expected`; with None, if its lease is over.
+        """Make `fence` the fence, if the actual one is `expected`.
+
+        With None, if its lease is over.
 
         Of several callers that expect one fence exactly one succeeds. Raises NotFound, LeaseLost.
         """
@@ -44,7 +55,9 @@ class Cursors(Protocol):
         now: Instant,
         lease_ms: int,
     ) -> Cursor | None:
-        """Move from `at` (which may be `to`) and prolong the lease; None, and nothing changed, if it is not at `at` any more.
+        """Move from `at` (which may be `to`) and prolong the lease.
+
+        None, and nothing changed, if it is not at `at` any more.
 
         Raises NotFound; LeaseLost if `fence` is not the actual one, whatever the position.
         """

@@ -1,4 +1,7 @@
-"""The outbox: head moves and other events that are not fanned out yet. Rows are written in the transactions of what they report."""
+"""The outbox: head moves and other events that are not fanned out yet.
+
+Rows are written in the transactions of what they report.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ class Outbox(Protocol):
     def fan_out(
         self, message_id: int, *, now: Instant, derived: Sequence[Event] = (), skipped: Collection[str] = ()
     ) -> int:
-        """In one transaction: make the deliveries of what a message reports, mark it done, and return how many deliveries were made.
+        """Make a message's deliveries and mark it done in one transaction; how many.
 
         A head move is reported first, then the events `derived` from its blocks, which have its time. Each makes one delivery per
         subscription that is older than the message, receives its type, and is of the dataset, of the account that owns it, or of the node. A

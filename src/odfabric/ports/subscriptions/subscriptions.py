@@ -19,11 +19,16 @@ from odfabric.model.subscriptions.subscription import (
 
 
 class Subscriptions(Protocol):
-    """Subscriptions of datasets, accounts and the node; deleting one drops its pending deliveries. They go with their dataset or account."""
+    """Subscriptions of datasets, accounts and the node.
+
+    Deleting one drops its pending deliveries. They go with their dataset or account.
+    """
 
     def create(self, subscription: Subscription, *, secret: bytes, audit: Sequence[AuditEntry] = ()) -> None:
-        """Store it, with its secret and its audit entries; it gets exactly the moves of the head away from `created_at_head` and later ones,
-        one of an account or of the node the events of all transactions that commit after this one.
+        """Store it, with its secret and its audit entries.
+
+        It gets exactly the moves of the head away from `created_at_head` and later ones, one of an account or of the
+        node the events of all transactions that commit after this one.
 
         Raises NotFound if the dataset does not exist, AlreadyExists for a known id, HeadMoved if `created_at_head` is not the
         head now (the caller looks again), Determinate, Indeterminate.
@@ -33,7 +38,9 @@ class Subscriptions(Protocol):
         """The subscription, or None."""
 
     def secrets(self, subscription_id: str, *, now: Instant) -> Sequence[bytes]:
-        """Those that sign at `now`: the present one, then the one before it as long as that is valid. None if there is no subscription.
+        """Secrets that sign at `now`: the present one, then the previous while valid.
+
+        None if there is no subscription.
 
         Raises Corrupt for one that cannot be opened.
         """
@@ -41,7 +48,10 @@ class Subscriptions(Protocol):
     def set_secret(
         self, subscription_id: str, secret: bytes, *, old_until: Instant, audit: Sequence[AuditEntry] = ()
     ) -> bool:
-        """Give it another secret; the present one signs too until `old_until`, one before that not any more. Whether it existed."""
+        """Give it another secret.
+
+        The present one signs too until `old_until`, one before that not any more. Whether it existed.
+        """
 
     def drop_old_secrets(self, *, now: Instant) -> int:
         """Remove old secrets that sign no more at `now`; how many."""
@@ -55,13 +65,16 @@ class Subscriptions(Protocol):
         reason: str | None = None,
         audit: Sequence[AuditEntry] = (),
     ) -> bool:
-        """Change its state; whether it existed and was in another one, without which nothing is written.
+        """Change its state; whether it existed in another one, else nothing is written.
 
         From another state to `active`: it fails no more, and attempts at its pending deliveries start at 1 again, due at `now`.
         """
 
     def note_test(self, subscription_id: str, *, proven: bool, audit: Sequence[AuditEntry] = ()) -> bool:
-        """Note that its receiver was tried, and with `proven` that it has accepted something quickly; whether it existed."""
+        """Note a test of its receiver; whether it existed.
+
+        `proven`: the receiver has accepted something quickly.
+        """
 
     def of_dataset(self, dataset: DatasetId, *, limit: int) -> Sequence[Subscription]:
         """Subscriptions of one dataset, oldest first."""
@@ -76,16 +89,24 @@ class Subscriptions(Protocol):
         """How many there are in each state; a state that none is in may be left out."""
 
     def delete(self, subscription_id: str, *, audit: Sequence[AuditEntry] = ()) -> bool:
-        """Delete it and drop its pending deliveries; whether it existed, without which no audit entry is written."""
+        """Delete it and drop its pending deliveries.
+
+        Whether it existed, without which no audit entry is written.
+        """
 
 
 class Deliveries(Protocol):
-    """Deliveries as leased rows. Within a subscription they go out in sequence order, one at a time."""
+    """Deliveries as leased rows.
+
+    Within a subscription they go out in sequence order, one at a time.
+    """
 
     def lease_due(
         self, worker: str, *, now: Instant, lease_ms: int, limit: int, avoided: Avoided = NOTHING_AVOIDED
     ) -> Sequence[Delivery]:
-        """Due pending deliveries, at most one per active subscription (its lowest sequence), hidden from others for the lease.
+        """Lease due pending deliveries, at most one per active subscription.
+
+        Its lowest sequence, hidden from others for the lease.
 
         Subscriptions that are avoided give none. A subscription with a lower sequence that is not due yet, or leased, gives none. Attempts grow by one. What was last written more than
         `lease_ms` after `now` is of a clock that was ahead and has been set back: it is due, and its lease has expired.
@@ -117,7 +138,9 @@ class Deliveries(Protocol):
         attempt: DeliveryAttempt | None = None,
         attempts_kept: int = 0,
     ) -> None:
-        """Try again at `next_attempt_at`, or give up for good if None. Nothing changes if it is not pending any more.
+        """Try again at `next_attempt_at`, or give up for good if None.
+
+        Nothing changes if it is not pending any more.
 
         An `attempt` is logged as a success is. A subscription that did not fail before fails since `now`.
         """
@@ -137,7 +160,7 @@ class Deliveries(Protocol):
         from_sequence: int | None = None,
         audit: Sequence[AuditEntry] = (),
     ) -> int:
-        """Make deliveries of a subscription pending again, due at `now`, their attempts starting at 1 again; how many.
+        """Make a subscription's deliveries pending, due `now`, attempts from 1; how many.
 
         One delivery, or all from a sequence on, or all that failed. One that is pending and not being sent is due at `now`. Without any, or
         without the subscription, nothing is written.

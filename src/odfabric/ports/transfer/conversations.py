@@ -15,7 +15,10 @@ from odfabric.model.transfer.smart import ObjectUrl
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """The other end has closed the conversation, or the connection is gone (1006). `reason` is of at most 123 bytes."""
+    """The other end has closed the conversation, or the connection is gone (1006).
+
+    `reason` is of at most 123 bytes.
+    """
 
     code: int
     reason: str = ""
@@ -28,7 +31,9 @@ class Conversation(Protocol):
         """Send a message. Raises Determinate if the conversation has ended."""
 
     def hear(self, *, seconds_max: float) -> str | Closed | None:
-        """The next message, in the order of sending; None if none has come within the time. After `Closed` nothing else comes.
+        """The next message, in the order of sending.
+
+        None if none has come within the time. After `Closed` nothing else comes.
 
         Raises InvalidRequest for what is no text.
         """
@@ -49,7 +54,10 @@ class Conversations(Protocol):
 
 
 class LinkedObjects(Protocol):
-    """Objects at URLs that a peer has named. The guard of all outgoing requests is asked for each; the URLs are secrets and not shown."""
+    """Objects at URLs that a peer has named.
+
+    The guard of all outgoing requests is asked for each; the URLs are secrets and not shown.
+    """
 
     def download(self, source: ObjectUrl, *, name: str, size_max: int, into: Path) -> int:
         """Read an object into a new file; its size. `name` is for messages.
@@ -58,4 +66,7 @@ class LinkedObjects(Protocol):
         """
 
     def upload(self, target: ObjectUrl, *, name: str, path: Path) -> None:
-        """Write an object from a file. Raises InvalidRequest, AccessDenied, Determinate, Indeterminate."""
+        """Write an object from a file.
+
+        Raises InvalidRequest, AccessDenied, Determinate, Indeterminate.
+        """

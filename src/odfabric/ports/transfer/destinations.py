@@ -23,7 +23,10 @@ class Destination(Protocol):
     """
 
     def head(self) -> Multihash | None:
-        """Its head, None for a dataset that is not there. Raises CorruptedSource for what is no hash."""
+        """Its head, None for a dataset that is not there.
+
+        Raises CorruptedSource for what is no hash.
+        """
 
     def block(self, block_hash: Multihash) -> bytes:
         """Bytes kept there for a block. Raises NotFound, LimitExceeded."""
@@ -32,7 +35,10 @@ class Destination(Protocol):
         """Sizes in bytes of those objects of `data` or `checkpoints` that are there."""
 
     def put(self, folder: str, name: Multihash, path: Path, *, replaces: bool = False) -> None:
-        """Store an object from a file that hashes to its name; with `replaces` what is there is damaged and goes."""
+        """Store an object from a file that hashes to its name.
+
+        With `replaces` what is there is damaged and goes.
+        """
 
     def publish(
         self, blocks: Sequence[EncodedBlock], *, head: Multihash, expected: Multihash | None, alias: str, force: bool

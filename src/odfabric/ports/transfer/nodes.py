@@ -1,4 +1,7 @@
-"""What other nodes say of themselves, of our account there and of their datasets. Nothing of it is trusted."""
+"""What other nodes say of themselves, of our account there and of their datasets.
+
+Nothing of it is trusted.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,10 @@ class RemoteNodes(Protocol):
         """The account of our token there; None if the node does not say."""
 
     def name_of(self, url: str, dataset: DatasetId) -> Name | None:
-        """The name that a dataset has there; None if it is not there, or the node does not say."""
+        """The name that a dataset has there.
+
+        None if it is not there, or the node does not say.
+        """
 
     def search(self, url: str, words: str, *, limit: int) -> Sequence[FoundDataset]:
         """At most `limit` datasets that we may read and that match."""

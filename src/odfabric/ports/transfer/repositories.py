@@ -29,7 +29,9 @@ class RemoteRepositories(Protocol):
         """Whether there was one."""
 
     def add_alias(self, alias: RemoteAlias, *, maximum: int) -> None:
-        """Remember where a dataset is pulled from or pushed to; one that is known is success.
+        """Remember where a dataset is pulled from or pushed to.
+
+        One that is known is success.
 
         Raises NotFound for no dataset, LimitExceeded where it has `maximum` of this kind.
         """

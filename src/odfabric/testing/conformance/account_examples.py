@@ -1,4 +1,4 @@
-"""Examples for suites of the ports about people, and what a refusal must leave alone."""
+"""Examples for suites of people's ports, and what a refusal must leave alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Datasets, blocks and messages for suites of storage, which care how blocks are linked and not what is in them."""
+"""Datasets, blocks and messages for storage suites: links matter, not contents."""
 
 from __future__ import annotations
 
@@ -48,7 +48,10 @@ def hash_of(text: str) -> Multihash:
 
 
 def _time(number: int, label: str) -> Instant:
-    """Of a block; labels differ by less than a millisecond, for a seed has nothing else to differ by."""
+    """Time of a block; labels differ by less than a millisecond.
+
+    A seed has nothing else to differ by.
+    """
     return Instant(later(number).epoch_ns + zlib.crc32(label.encode()) % 800_000)
 
 

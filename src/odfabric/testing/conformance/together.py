@@ -23,7 +23,10 @@ DEADLINE_S = 60.0
 
 
 def outcomes_of_threads(act: Callable[[int], T], *, count: int = THREADS) -> list[T | OdfError]:
-    """What `act(0)` ... `act(count - 1)` came to, all begun together; anything but errors of the tree is raised."""
+    """What `act(0)` ... `act(count - 1)` came to, all begun together.
+
+    Anything but errors of the tree is raised.
+    """
     start = threading.Barrier(count)
     outcomes: list[T | OdfError] = []
     bugs: list[BaseException] = []
@@ -49,7 +52,10 @@ def outcomes_of_threads(act: Callable[[int], T], *, count: int = THREADS) -> lis
 
 
 class _Racer(Generic[Opened]):
-    """What one process does; it must be picklable, so `open_port` and `act` are functions of modules or partials of such."""
+    """What one process does.
+
+    It must be picklable, so `open_port` and `act` are functions of modules or partials of such.
+    """
 
     def __init__(self, open_port: Callable[[], Opened], act: Callable[[Opened, int], str]) -> None:
         self.open_port = open_port
@@ -67,7 +73,9 @@ class _Racer(Generic[Opened]):
 def outcomes_of_processes(
     open_port: Callable[[], Opened], act: Callable[[Opened, int], str], *, count: int = PROCESSES
 ) -> list[str]:
-    """What `act(port, number)` came to in processes of their own, sorted; an error of the tree counts by its name.
+    """What `act(port, number)` came to in processes of their own, sorted.
+
+    An error of the tree counts by its name.
 
     They are forked from a process that has nothing open. Who starts that one with imports (`set_forkserver_preload`) has them quickly.
     """

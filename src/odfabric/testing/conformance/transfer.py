@@ -1,4 +1,7 @@
-"""What repositories and stores elsewhere promise, as tests. Subclasses give the fixtures, new and empty for each test."""
+"""What repositories and stores elsewhere promise, as tests.
+
+Subclasses give the fixtures, new and empty for each test.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,10 @@ def repository(name: str, *, account: AccountId | None = None, url: str = "https
 
 
 class RepositoriesContract:
-    """Repositories and aliases. A subclass gives `people` and `repositories` of one store, new and empty for each test."""
+    """Repositories and aliases.
+
+    A subclass gives `people` and `repositories` of one store, new and empty for each test.
+    """
 
     @pytest.fixture
     def people(self) -> PeoplePorts:

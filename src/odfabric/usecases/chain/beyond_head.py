@@ -1,4 +1,6 @@
-"""Blocks in the object store that continue a head but are in no chain: made, perhaps committed, never published.
+"""Stored blocks that continue a head but are in no chain.
+
+Made, perhaps committed, never published.
 
 Owns how they are found. Invariant: only an unbroken line that leaves no choice is told; of two blocks that follow the same one, losers
 of a race perhaps, neither is. Nobody was told that they are committed, so whoever finds them decides (`usecases.maintenance.rebuild`).
@@ -25,7 +27,10 @@ UNCHAINED_BLOCKS_MAX = 10_000
 
 
 def blocks_beyond(dataset: DatasetId, head: Head, *, repository: Repository) -> Iterator[EncodedBlock]:
-    """The blocks after `head`, the head of record, oldest first; none where two claim the same place."""
+    """The blocks after `head`, the head of record, oldest first.
+
+    None where two claim the same place.
+    """
     following: dict[Multihash | None, list[EncodedBlock]] = defaultdict(list)
     for encoded in _unchained(dataset, head, repository):
         following[encoded.block.prev_block_hash].append(encoded)
@@ -37,7 +42,7 @@ def blocks_beyond(dataset: DatasetId, head: Head, *, repository: Repository) -> 
 
 
 def missing_object(dataset: DatasetId, blocks: Sequence[EncodedBlock], *, objects: ObjectStore) -> str | None:
-    """Name of a slice or checkpoint that one of the blocks names and the store does not have."""
+    """Name of a slice or checkpoint of the blocks that the store does not have."""
     for encoded in blocks:
         for folder, name in named_objects(encoded.block.event):
             if objects.stat(object_key(dataset, folder, name)) is None:

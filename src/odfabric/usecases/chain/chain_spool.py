@@ -44,7 +44,10 @@ class _FetchedBlocks:
 
 
 class ChainSpool:
-    """The blocks of `(tail, head]` in a file at `path`; `top` is the newest one, `count` how many there are."""
+    """The blocks of `(tail, head]` in a file at `path`.
+
+    `top` is the newest one, `count` how many there are.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path

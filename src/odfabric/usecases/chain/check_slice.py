@@ -26,7 +26,9 @@ def slice_problems(
     *,
     hashed: tuple[Multihash, int] | None = None,
 ) -> list[VerificationProblem]:
-    """What is wrong with a slice, of which `path` is a local copy (None: it is missing), of the block on top of `before`.
+    """What is wrong with a slice of the block on top of `before`.
+
+    `path` is a local copy of the slice (None: it is missing).
 
     The block itself has passed the rules of chains. `hashed` is what the bytes of the copy hash to, and how many there are, if that has
     been found out before.

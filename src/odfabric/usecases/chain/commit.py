@@ -1,4 +1,4 @@
-"""The commit seam: the only code that moves a head, and the only holder of a ChainWriter.
+"""The commit seam: the only code that moves a head and holds a ChainWriter.
 
 Invariant: a head moves by compare-and-set from the head on which the new blocks were built, in one transaction with the outbox
 message, idempotency records and the mark of the job; it is answered as committed only after `refs/head` in the object store
@@ -59,7 +59,9 @@ PUBLISHED_KNOWN_MAX = 10_000
 
 @dataclass(frozen=True, slots=True)
 class PlannedCommit:
-    """Blocks that continue one particular head, oldest first, all objects they refer to being stored already.
+    """Blocks that continue one particular head, oldest first.
+
+    All objects they refer to are stored already.
 
     `inputs` are datasets that the blocks declare to read: if one is not there any more, nothing is committed.
     """
@@ -96,7 +98,10 @@ class Commits:
         block_bytes_max: int,
         publishes: bool = True,
     ) -> None:
-        """Without `publishes` the heads of record are published ones already: `chains` moves `refs/head` itself."""
+        """Without `publishes` the heads of record are published ones already.
+
+        `chains` moves `refs/head` itself.
+        """
         self._chains = chains
         self._catalog = catalog
         self._objects = objects
@@ -121,7 +126,7 @@ class Commits:
         grants: Sequence[Grant] = (),
         by: Actor = THE_NODE,
     ) -> Committed:
-        """Create a dataset with its first blocks, which declare `inputs`, and the first `grants` on it.
+        """Create a dataset with its first blocks, its `inputs` and first `grants`.
 
         Raises AlreadyExists, having written at most unreferenced objects, LimitExceeded, NotFound for an input that is gone.
         """
@@ -141,7 +146,9 @@ class Commits:
         job_ids: Sequence[str] = (),
         by: Sequence[Actor] = (THE_NODE,),
     ) -> Committed | None:
-        """Build on the present head and move it; a lost race builds again on the new one. None: nothing to commit.
+        """Build on the present head and move it; a lost race builds again on the new one.
+
+        None: nothing to commit.
 
         `by` are those who have asked for it, for the audit.
 
@@ -216,7 +223,9 @@ class Commits:
         head: Head,
         entry: CatalogEntry | None = None,
     ) -> None:
-        """Take blocks that lie in the object store into the database, all or none; `refs/head` is left as it is.
+        """Take blocks that lie in the object store into the database, all or none.
+
+        `refs/head` is left as it is.
 
         `expected` is the head in the database, None with an `entry` for a dataset that it does not have. Raises what `pages`
         raises, AlreadyExists for a name that is taken, HeadMoved, NotFound, Determinate, Indeterminate.
@@ -229,7 +238,10 @@ class Commits:
                 raise
 
     def remove(self, dataset: DatasetId, *, if_match: Multihash | None = None, by: Actor = THE_NODE) -> None:
-        """Delete a dataset of which the head is `if_match` (default: whatever it is now). Its objects become garbage."""
+        """Delete a dataset of which the head is `if_match` (default: whatever it is now).
+
+        Its objects become garbage.
+        """
         base = self._chains.head(dataset)
         if base is None:
             raise NotFound("dataset", str(dataset))
@@ -244,7 +256,9 @@ class Commits:
         self._published_at_last(dataset)
 
     def rename(self, entry: CatalogEntry, alias: DatasetAlias, *, by: Actor = THE_NODE) -> None:
-        """Give a dataset another alias, and publish it. One that it has already is published only.
+        """Give a dataset another alias, and publish it.
+
+        One that it has already is published only.
 
         Raises AlreadyExists, NotFound, InvalidRequest, Determinate, Indeterminate.
         """
@@ -299,7 +313,10 @@ class Commits:
         raise Determinate(f"{key} is written by others all the time")
 
     def _published_at_last(self, dataset: DatasetId) -> None:
-        """Publish what is committed already: whatever fails now, the caller must not believe that nothing happened."""
+        """Publish what is committed already; a failure does not undo the commit.
+
+        The caller must not believe that nothing happened.
+        """
         try:
             self.publish(dataset)
         except Determinate as error:
@@ -342,7 +359,9 @@ class Commits:
 
     @contextmanager
     def inputs_kept(self) -> Iterator[None]:
-        """While the context is open nobody else declares inputs or removes datasets that might be some.
+        """While the context is open, inputs stay: none is declared or removed.
+
+        Nobody else declares inputs or removes datasets that might be some.
 
         Nodes that share objects and no locks do not wait for each other. Raises Determinate if it is not had in time.
         """
@@ -368,7 +387,10 @@ class Commits:
             yield
 
     def _check_present(self, dataset: DatasetId, blocks: Sequence[EncodedBlock]) -> None:
-        """Raises Determinate if an object was collected after somebody found that it need not be stored again."""
+        """Raises Determinate if a known object was collected before it was referred to.
+
+        Somebody had found that it need not be stored again.
+        """
         named = {
             object_key(dataset, area, name)
             for encoded in blocks
@@ -404,7 +426,10 @@ class Commits:
     def _entries(
         kind: AuditKind, message: OutboxMessage, entry: CatalogEntry | None, by: Sequence[Actor]
     ) -> list[AuditEntry]:
-        """What the audit says of it. Of the system's own datasets nothing, or writing the audit would never end."""
+        """What the audit says of it.
+
+        Of the system's own datasets nothing, or writing the audit would never end.
+        """
         if entry is not None and entry.alias.account == SYSTEM_ACCOUNT:
             return []
         heads = {"oldHead": message.old_head, "newHead": message.new_head}

@@ -1,4 +1,4 @@
-"""What a move of a head brought: offsets, records, watermark, as the blocks between the two heads say.
+"""What a head move brought: offsets, records, watermark, from its blocks.
 
 Invariant: facts of one move are the same for ever, so a process may remember them. Not here: their form (`formats.webhooks.cloud_event`).
 """
@@ -29,7 +29,9 @@ class HeadMoves:
         self._known = Remembered[tuple[DatasetId, Multihash | None, Multihash], HeadMoveFacts](MOVES_REMEMBERED_MAX)
 
     def facts(self, dataset: DatasetId, old_head: Multihash | None, new_head: Multihash) -> HeadMoveFacts | None:
-        """What `(old_head, new_head]` brought. None for a move that does not go forwards, or is too long to be read.
+        """What `(old_head, new_head]` brought.
+
+        None for a move that does not go forwards, or is too long to be read.
 
         Raises NotFound, Corrupt, InvalidBlock for blocks that cannot be read, Determinate.
         """

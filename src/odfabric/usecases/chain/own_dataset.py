@@ -1,4 +1,4 @@
-"""Datasets that the node makes by itself, such as the audit and the rows that sources reject."""
+"""Datasets that the node makes by itself: the audit, rejected rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ def own_dataset(
     keys: DatasetKeys,
     clock: Clock,
 ) -> CatalogEntry:
-    """The dataset of this name, made by the manifest, which has no inputs, if it is not there. Raises Determinate, Indeterminate."""
+    """The dataset of this name, made by its manifest if missing.
+
+    The manifest has no inputs. Raises Determinate, Indeterminate.
+    """
     found = repository.find(alias)
     if found is not None:
         return found

@@ -1,4 +1,4 @@
-"""One block of a chain for people: its event, its neighbours, and what its rows do.
+"""One block for people: its event, its neighbours, and what its rows do.
 
 Invariant: what is said of rows is counted in the very slice that the block names, hashed on the way.
 """
@@ -60,7 +60,10 @@ def read_blocks(
     limit: int,
     repository: Repository,
 ) -> list[ReadBlock]:
-    """At most `limit` blocks newest first, of some events only, from under the sequence number `below`. Raises Corrupt."""
+    """At most `limit` blocks of some events, newest first, below number `below`.
+
+    Raises Corrupt. Numbers are sequence numbers.
+    """
     start = None if below is None else below - 1
     if start is not None and start < 0:
         return []
@@ -71,7 +74,7 @@ def read_blocks(
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What came between two blocks of one chain: blocks newest first, and how many rows have each value of `op`."""
+    """Blocks between two of one chain, newest first, and rows by value of `op`."""
 
     older: ReadBlock
     newer: ReadBlock
@@ -82,7 +85,10 @@ class Comparison:
 def compare_blocks(
     entry: CatalogEntry, one: Multihash, another: Multihash, *, repository: Repository, exchange: Exchange
 ) -> Comparison:
-    """The changes after the older block up to and with the newer one. Raises NotFound, LimitExceeded, Corrupt."""
+    """The changes after the older block up to and with the newer one.
+
+    Raises NotFound, LimitExceeded, Corrupt.
+    """
     found = (read_block(entry, wanted, repository=repository) for wanted in (one, another))
     older, newer = sorted(found, key=lambda each: each.block.sequence_number)
     count = newer.block.sequence_number - older.block.sequence_number

@@ -20,7 +20,10 @@ METADATA_PARTS = ("attachments", "info", "license", "refs", "schema", "seed", "v
 def read_log(
     entry: CatalogEntry, *, repository: Repository, blocks_max: int, start: Multihash | None = None
 ) -> Iterator[ChainLink]:
-    """At most `blocks_max` blocks, newest first, from the head or from `start`. Raises NotFound, Corrupt."""
+    """At most `blocks_max` blocks, newest first, from the head or from `start`.
+
+    Raises NotFound, Corrupt.
+    """
     head = start or repository.head(entry.id).hash
     for number, link in enumerate(walk(repository.blocks(entry.id), head)):
         if number == blocks_max:
@@ -31,7 +34,9 @@ def read_log(
 def read_metadata(
     entry: CatalogEntry, include: frozenset[str], schema_format: str, *, repository: Repository
 ) -> dict[str, object]:
-    """The parts named by `include`, lower case, in manifest form; what the chain does not have is left out.
+    """The parts named by `include`, lower case, in manifest form.
+
+    What the chain does not have is left out.
 
     Raises InvalidRequest for an unknown part or schema format.
     """

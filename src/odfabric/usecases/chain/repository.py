@@ -1,4 +1,6 @@
-"""The node's own repository, reading side: datasets by reference, blocks, chain states, objects made local.
+"""The node's own repository, reading side.
+
+Datasets by reference, blocks, chain states, objects made local.
 
 Invariant: every byte that leaves here for an engine, a peer or a person was hashed again on the way (a checkpoint: once by a
 process, as long as its file stays the same), and damage to what this node wrote is `Corrupt`, named. Not here: anything that writes (see `usecases.chain.commit`).
@@ -50,7 +52,10 @@ class StoredBlocks:
         return data
 
     def get(self, block: Multihash) -> MetadataBlock:
-        """The decoded block, with numbers that can be calculated with. Raises NotFound, Corrupt."""
+        """The decoded block, with numbers that can be calculated with.
+
+        Raises NotFound, Corrupt.
+        """
         data = self.get_bytes(block)
         try:
             found = decode_block(data)
@@ -86,7 +91,9 @@ class Repository:
         self._checkpoints = KnownFiles(CHECKPOINTS_KNOWN_MAX)
 
     def seen_through(self, catalog: Catalog, account: Name) -> Repository:
-        """The same repository as somebody sees it: only the datasets of `catalog` exist, and names without an account are of `account`.
+        """The same repository as somebody sees it.
+
+        Only the datasets of `catalog` exist, and names without an account are of `account`.
 
         What the two remember of chains is shared.
         """
@@ -95,7 +102,10 @@ class Repository:
         return seen
 
     def resolve(self, ref: DatasetRef) -> CatalogEntry:
-        """The dataset that a reference means; an alias without account is one of the node's own. Raises NotFound."""
+        """The dataset that a reference means.
+
+        An alias without account is one of the node's own. Raises NotFound.
+        """
         entry = self.find(ref)
         if entry is None:
             raise NotFound("dataset", str(ref))
@@ -110,7 +120,10 @@ class Repository:
                 return self.catalog.by_alias(DatasetAlias(account or self.account, name))
 
     def local_alias(self, account: str | None, name: str) -> DatasetAlias:
-        """The alias of a dataset of this node, in the node's own account if none is given. Raises InvalidName."""
+        """The alias of a dataset of this node, in the node's own account if none is given.
+
+        Raises InvalidName.
+        """
         owner = parse_name(account, type_name="AccountName") if account else self.account
         return DatasetAlias(owner, parse_name(name))
 
@@ -130,7 +143,10 @@ class Repository:
         return self.chains.rows_down(dataset, event_types=event_types)
 
     def state(self, dataset: DatasetId, head: Multihash) -> ChainState:
-        """What the chain says at `head`, one of its blocks; states met before are built upon. Raises NotFound, Corrupt."""
+        """What the chain says at `head`, one of its blocks.
+
+        States met before are built upon. Raises NotFound, Corrupt.
+        """
         known = self._states.get(dataset)
         if known is not None and known.head == head:
             return known
@@ -146,7 +162,9 @@ class Repository:
         return head, self.state(dataset, head.hash)
 
     def materialize(self, dataset: DatasetId, folder: str, name: Multihash, path: Path) -> int:
-        """Make an object of `data` or `checkpoints` a local file, hashed on the way; returns its size in bytes.
+        """Make an object of `data` or `checkpoints` a local file, hashed on the way.
+
+        Returns its size in bytes.
 
         Raises Corrupt if it is missing or does not hash to its name: the chain says that this node has it.
         """
@@ -154,7 +172,7 @@ class Repository:
         return self._checked(dataset, folder, name, path)
 
     def materialize_checkpoint(self, dataset: DatasetId, name: Multihash, path: Path) -> None:
-        """As `materialize`, but a file that this process has hashed before, and that has not changed since, is not hashed again.
+        """As `materialize`, but unchanged files that this process hashed are trusted.
 
         Checkpoints build on large ones that do not change: a transaction must not read them from end to end.
         """

@@ -1,4 +1,7 @@
-"""Store what the engine wrote: hash the finished file, keep it under its hash, describe it for a block; put back what was lost."""
+"""Store what the engine wrote, and put back lost objects.
+
+Hash the finished file, keep it under its hash, describe it for a block.
+"""
 
 from __future__ import annotations
 
@@ -18,21 +21,27 @@ from odfabric.ports.datasets.object_store import ObjectStore
 def store_slice(
     dataset: DatasetId, path: Path, offsets: OffsetRange, *, objects: ObjectStore, rules: SliceRules | None = None
 ) -> DataSlice:
-    """Durable when it returns; repeating it with the same bytes changes nothing. Raises InvalidData if a row breaks the rules."""
+    """Durable when it returns; repeating it with the same bytes changes nothing.
+
+    Raises InvalidData if a row breaks the rules.
+    """
     described = describe_slice(path, offsets, rules=rules)
     objects.put_file(data_key(dataset, described.physical_hash), path)
     return described
 
 
 def describe_slice(path: Path, offsets: OffsetRange, *, rules: SliceRules | None = None) -> DataSlice:
-    """A finished slice file as blocks state it. Raises InvalidData if a row breaks the rules."""
+    """A finished slice file as blocks state it.
+
+    Raises InvalidData if a row breaks the rules.
+    """
     name, size = physical_hash(path)
     logical = logical_hash_of_parquet(path) if rules is None else _judged(path, rules)
     return DataSlice(logical_hash=logical.multihash, physical_hash=name, offset_interval=offsets.to_wire(), size=size)
 
 
 def _judged(path: Path, rules: SliceRules) -> LogicalDigest:
-    """What comes from an engine is judged as what comes from elsewhere: others would refuse it."""
+    """Judge an engine's output like data from elsewhere: others would refuse it."""
     examined = examine_slice(path, rules)
     if examined.problems:
         raise InvalidData(f"The new rows are not committed: {examined.problems[0]}", place=Place(rule="slice"))
@@ -47,7 +56,7 @@ def store_checkpoint(dataset: DatasetId, path: Path, *, objects: ObjectStore) ->
 
 
 def put_back(key: str, made: Path, *, size: int, objects: ObjectStore) -> bool:
-    """Store a file that has the hash of an object again, where that is missing or damaged; whether it was."""
+    """Store a file again where its object is missing or damaged; whether it was."""
     there = objects.stat(key)
     if there is not None and there.size == size:
         kept = made.with_name(f"{made.name}-kept")

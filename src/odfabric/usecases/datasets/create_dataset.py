@@ -82,7 +82,10 @@ def create_dataset(
 
 
 def free_alias(name: DatasetAlias, subject: Subject, *, access: Access, repository: Repository) -> DatasetAlias:
-    """The alias of a dataset to be made, if no dataset has it. Raises AlreadyExists and as `creatable_alias`."""
+    """The alias of a dataset to be made, if no dataset has it.
+
+    Raises AlreadyExists and as `creatable_alias`.
+    """
     alias = creatable_alias(name, subject, access=access, repository=repository)
     if (there := repository.find(alias)) is not None:
         # Names do not differ by case: it may be spelt otherwise.
@@ -93,7 +96,7 @@ def free_alias(name: DatasetAlias, subject: Subject, *, access: Access, reposito
 
 
 def creatable_alias(name: DatasetAlias, subject: Subject, *, access: Access, repository: Repository) -> DatasetAlias:
-    """The alias of a dataset to be made, under the subject's own account if it names none.
+    """The alias of a new dataset, under the subject's own account by default.
 
     Raises AccessDenied for the account of somebody else, whether there is one or not, Unauthenticated; NotFound, to an admin, for none.
     """
@@ -114,7 +117,9 @@ def delete_dataset(
     commits: Commits,
     if_match: Multihash | None = None,
 ) -> None:
-    """Delete a dataset that no derivative dataset reads which the subject may read. Raises InUse naming those that do.
+    """Delete a dataset that no derivative dataset reads which the subject may read.
+
+    Raises InUse naming those that do.
 
     `repository` is as the subject sees it: whoever derives something private from a dataset neither shows nor keeps it.
     Raises NotFound, AccessDenied.
@@ -148,7 +153,10 @@ def _check_transform(state: ChainState, expected: ExpectedColumns) -> tuple[Data
 
 
 def _refuse_readers(entry: CatalogEntry, looked_at: dict[DatasetId, Multihash], repository: Repository) -> None:
-    """Raises InUse. `looked_at` are heads of datasets that do not read it, and is added to."""
+    """Raises InUse.
+
+    `looked_at` are heads of datasets that do not read it, and is added to.
+    """
     readers = []
     for other in possible_readers(entry.id, repository):
         head = repository.chains.head(other.id)

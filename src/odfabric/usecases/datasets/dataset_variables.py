@@ -30,7 +30,10 @@ from odfabric.usecases.rights.access import Access
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariableVerbs:
-    """Verbs for one subject each. `environment` are values that the operator shares with the sources of all datasets."""
+    """Verbs for one subject each.
+
+    `environment` are values that the operator shares with the sources of all datasets.
+    """
 
     variables: Variables
     access: Access
@@ -40,12 +43,18 @@ class VariableVerbs:
     environment: Mapping[str, str]
 
     def listed(self, entry: CatalogEntry, *, by: Subject) -> Sequence[Variable]:
-        """All in order of names, secrets without their values. Raises NotFound, AccessDenied."""
+        """All in order of names, secrets without their values.
+
+        Raises NotFound, AccessDenied.
+        """
         self.access.require(by, Action.WRITE, entry)
         return self.variables.of_dataset(entry.id)
 
     def set(self, entry: CatalogEntry, name: str, value: str, *, secret: bool, by: Subject) -> Variable:
-        """Make or replace a variable. Raises NotFound, AccessDenied, InvalidRequest, LimitExceeded."""
+        """Make or replace a variable.
+
+        Raises NotFound, AccessDenied, InvalidRequest, LimitExceeded.
+        """
         self.access.require(by, Action.WRITE, entry)
         if entry.remote_url is not None:
             raise InvalidRequest(f"{entry.alias} is a copy and polls nothing", hint="set it where the data is polled")
@@ -70,7 +79,10 @@ class VariableVerbs:
             raise NotFound("variable", name)
 
     def lookup(self, dataset: DatasetId) -> Lookup:
-        """What the templates of a dataset's source find. Values of the process count as secrets."""
+        """What the templates of a dataset's source find.
+
+        Values of the process count as secrets.
+        """
 
         def find(name: str) -> Value | None:
             found = self.variables.value(dataset, name)

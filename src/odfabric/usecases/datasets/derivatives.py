@@ -19,7 +19,10 @@ PAGE_ENTRIES = 1000
 
 
 def possible_readers(dataset: DatasetId, repository: Repository) -> Iterator[CatalogEntry]:
-    """Derivative datasets that may have it for an input, in order of names: none is missing, and `inputs_at` tells which do."""
+    """Derivatives that may have it for an input, in order of names.
+
+    None is missing, and `inputs_at` says which do.
+    """
     narrowed = Narrowing(may_read=dataset)
     after: DatasetAlias | None = None
     while page := repository.catalog.page(narrowed, after=after, limit=PAGE_ENTRIES):
@@ -28,7 +31,10 @@ def possible_readers(dataset: DatasetId, repository: Repository) -> Iterator[Cat
 
 
 def inputs_at(entry: CatalogEntry, head: Head, repository: Repository) -> tuple[DatasetId, ...]:
-    """The inputs that the transform in force at `head` names by identity, each once; none of a dataset that was deleted meanwhile."""
+    """The inputs that the transform in force at `head` names by identity, each once.
+
+    None of a dataset that was deleted meanwhile.
+    """
     try:
         state = repository.state(entry.id, head.hash)
     except NotFound:

@@ -1,4 +1,4 @@
-"""What a person wants to know of a dataset first: the current metadata as one value, and a few words of it for listings.
+"""Overview of a dataset: its current metadata as one value, and a short form.
 
 Invariant: only blocks are read, never rows, so that it takes as long for ten rows as for ten millions.
 """
@@ -43,7 +43,7 @@ DESCRIPTION_ATTRIBUTE = "opendatafabric.org/description"
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: its type in words, whether it is one that the node fills, and what its publisher says of it."""
+    """A column: type in words, whether the node fills it, its publisher's remarks."""
 
     name: str
     type: str
@@ -54,7 +54,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """An input of a transform: the name in the SQL, and the dataset if the reader may know it."""
+    """An input of a transform: its SQL name, and its dataset if the reader may know."""
 
     alias: str
     entry: CatalogEntry | None
@@ -62,7 +62,10 @@ class Input:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetDescription:
-    """A dataset at its head. `rows` counts records of the changelog, of which retractions and corrections are some."""
+    """A dataset at its head.
+
+    `rows` counts records of the changelog, of which retractions and corrections are some.
+    """
 
     entry: CatalogEntry
     head: Head
@@ -128,7 +131,10 @@ class SummarisedHead:
 
 
 def describe_dataset(entry: CatalogEntry, *, repository: Repository, access: Access) -> DatasetDescription:
-    """Everything at the head. `repository` is as the reader sees it. Raises NotFound, Corrupt."""
+    """Everything at the head.
+
+    `repository` is as the reader sees it. Raises NotFound, Corrupt.
+    """
     head, state = repository.current(entry.id)
     return DatasetDescription(
         entry=entry,
@@ -190,7 +196,10 @@ def readme_of(state: ChainState) -> str | None:
 
 
 def is_readme(attachment: AttachmentEmbedded) -> bool:
-    """Whether a document is called README.md, in any folder and any case of letters; the first one is shown."""
+    """Whether a document is called README.md, in any folder and any case of letters.
+
+    The first one is shown.
+    """
     return attachment.path.rpartition("/")[2].lower() == README
 
 
@@ -202,7 +211,10 @@ def column_description(field: DataField) -> str | None:
 
 
 def column_names(entry: CatalogEntry, *, repository: Repository) -> list[str]:
-    """Names of the columns in force, none before data came; reads one block, however long the chain is. Raises Corrupt."""
+    """Names of the columns in force, none before data came.
+
+    Reads one block, however long the chain is. Raises Corrupt.
+    """
     row = next(iter(repository.rows_down(entry.id, event_types=_SCHEMA_EVENTS)), None)
     if row is None:
         return []

@@ -1,4 +1,4 @@
-"""Where a dataset comes from and what is made of it, as far as the reader may know.
+"""Lineage of a dataset, up and down, as far as the reader may know it.
 
 Invariant: a dataset that the reader may not read is no part of the answer, and neither is what only it would lead to. Owns the walk, bounded
 in depth and number; not here: how it is drawn.
@@ -20,7 +20,10 @@ DATASETS_MAX = 200
 
 @dataclass(frozen=True, slots=True)
 class LineageEdge:
-    """`source` is an input of `target`, which is computed by `query`; `behind` records of the source are not in the target yet."""
+    """`source` is an input of `target`, which is computed by `query`.
+
+    `behind` records of the source are not in the target yet.
+    """
 
     source: DatasetId
     target: DatasetId
@@ -30,7 +33,9 @@ class LineageEdge:
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """Datasets by their distance from the one in the middle, inputs below zero; and how they hang together.
+    """Datasets by their distance from the one in the middle, inputs below zero.
+
+    And how they hang together.
 
     `hidden_inputs` is how many inputs of the dataset itself the reader may not read.
     """
@@ -43,7 +48,10 @@ class Lineage:
 
 
 def read_lineage(entry: CatalogEntry, *, depth: int, repository: Repository) -> Lineage:
-    """At most `depth` steps up and down. `repository` is as the reader sees it. Raises NotFound, Corrupt."""
+    """At most `depth` steps up and down.
+
+    `repository` is as the reader sees it. Raises NotFound, Corrupt.
+    """
     entries = {entry.id: entry}
     levels = {entry.id: 0}
     edges: dict[tuple[DatasetId, DatasetId], LineageEdge] = {}

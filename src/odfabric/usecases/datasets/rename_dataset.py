@@ -19,7 +19,9 @@ from odfabric.usecases.rights.access import Access
 def rename_dataset(
     entry: CatalogEntry, name: str, *, subject: Subject, access: Access, repository: Repository, commits: Commits
 ) -> CatalogEntry:
-    """The entry with its new name. `repository` is the node's own: names of datasets that the subject may not see are taken too.
+    """The entry with its new name.
+
+    `repository` is the node's own: names of datasets that the subject may not see are taken too.
 
     Raises InvalidName, AlreadyExists, AccessDenied, NotFound, InvalidRequest on nodes that share heads, Determinate, Indeterminate.
     """

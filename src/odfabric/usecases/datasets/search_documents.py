@@ -64,7 +64,10 @@ def search_document(entry: CatalogEntry, *, repository: Repository) -> SearchDoc
 
 
 def follow_dataset(dataset: DatasetId, *, repository: Repository, documents: SearchDocuments) -> bool:
-    """Store the document of a dataset at its head; whether that was done. Never raises: what fails is tried by `catch_up` again."""
+    """Store the document of a dataset at its head; whether that was done.
+
+    Never raises: what fails is tried by `catch_up` again.
+    """
     try:
         entry = repository.find(dataset)
         return entry is not None and documents.put(search_document(entry, repository=repository))
@@ -76,7 +79,7 @@ def follow_dataset(dataset: DatasetId, *, repository: Repository, documents: Sea
 
 
 def catch_up(*, repository: Repository, documents: SearchDocuments) -> int:
-    """Store the documents of all datasets whose heads have moved on, or that have none; how many."""
+    """Store documents of all datasets with moved heads or without one; how many."""
     stored, after = 0, None
     while behind := documents.behind(version=DOCUMENT_VERSION, after=after, limit=PAGE_DATASETS):
         stored += sum(follow_dataset(each, repository=repository, documents=documents) for each in behind)

@@ -1,4 +1,4 @@
-"""Change what a dataset says of itself: description and keywords, licence, documents such as its readme.
+"""Change a dataset's info: description and keywords, licence, documents (readme).
 
 Invariant: only what differs from what is in force is committed, and with `seen` nothing at all if somebody else changed it since: who
 edits a text does not undo another's. Rows, sources and transforms are not touched.
@@ -41,7 +41,10 @@ class ChangedInfo:
 
 
 def info_events(events: Iterable[MetadataEvent]) -> tuple[InfoEvent, ...]:
-    """What a manifest says of the dataset, of several events of a kind the last. Raises InvalidManifest if it says nothing."""
+    """What a manifest says of the dataset, of several events of a kind the last.
+
+    Raises InvalidManifest if it says nothing.
+    """
     found = {type(event): event for event in events if isinstance(event, _KINDS)}
     if not found:
         raise InvalidManifest(
@@ -51,7 +54,7 @@ def info_events(events: Iterable[MetadataEvent]) -> tuple[InfoEvent, ...]:
 
 
 def info_version(state: ChainState) -> str:
-    """Changes with each change of what the dataset says of itself, and with nothing else."""
+    """A version that changes with the dataset's info and with nothing else."""
     told = (state.info, state.license, state.attachments)
     return sha256(" ".join(str(each.block_hash) if each else "-" for each in told).encode()).hexdigest()[:16]
 
@@ -67,7 +70,9 @@ def set_info(
     commits: Commits,
     clock: Clock,
 ) -> ChangedInfo:
-    """Commit the events that are not in force. `seen` is the version that a form was made from.
+    """Commit the events that are not in force.
+
+    `seen` is the version that a form was made from.
 
     Raises Changed if another version is in force, InvalidRequest for a copy, InvalidBlock for an event that the chain does not admit.
     """

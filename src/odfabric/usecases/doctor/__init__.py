@@ -1,1 +1,4 @@
-"""Checks of what surrounds a node, each with a finding and a remedy; they run when the node cannot."""
+"""Checks of what surrounds a node, each with a finding and a remedy.
+
+They run when the node cannot.
+"""

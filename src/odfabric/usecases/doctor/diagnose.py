@@ -15,7 +15,9 @@ from odfabric.ports.node.surroundings import Bounded
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A check by name. `remedy` is what helps when `look` raises or hangs and the error has no hint.
+    """A check by name.
+
+    `remedy` is what helps when `look` raises or hangs and the error has no hint.
 
     `failed` is the outcome then: a warning where another check tells what is broken, and this one cannot be made without it.
     """

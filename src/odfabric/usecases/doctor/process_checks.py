@@ -1,4 +1,4 @@
-"""Is there an engine, can one be started, do workers work, and which versions run here?"""
+"""Checks of processes: engine, start of an engine, workers, versions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ SEALED_BY = "no-network"
 def engine_checks(
     running: Callable[[], EngineInfo | None], machine: EngineMachineProbe | None, *, memory_mib: int, must_seal: bool
 ) -> Sequence[Check]:
-    """`running` asks the engine, None if none runs; `machine` is None where the engine is somebody else's process."""
+    """`running` asks the engine, None if none runs.
+
+    `machine` is None where the engine is somebody else's process.
+    """
     remedy = "start the engine, or correct ODF_ENGINE_ADDRESS and ODF_ENGINE_TOKEN"
     return [
         Check("engine", lambda: [_engine(running(), machine, memory_mib)], remedy),
@@ -29,7 +32,7 @@ def engine_checks(
 
 
 def worker_check(duties: Duties, *, clock: Clock, has_servers: bool) -> Check:
-    """`has_servers`: the node's processes run by themselves, so that workers must be there."""
+    """`has_servers`: processes run by themselves, so workers must be there."""
 
     def look() -> Sequence[Finding]:
         reports = {report.duty: report for report in duties.reports()}

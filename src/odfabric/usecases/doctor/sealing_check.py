@@ -11,7 +11,10 @@ from odfabric.usecases.doctor.diagnose import Check
 
 
 def sealing_check(sealing: Sealing, samples: Callable[[], Sequence[SealedRow]], *, key_name: str) -> Check:
-    """`samples` are some sealed secrets; what they hold is opened and forgotten. Makes no key where there is none."""
+    """`samples` are some sealed secrets; what they hold is opened and forgotten.
+
+    Makes no key where there is none.
+    """
 
     def look() -> Sequence[Finding]:
         rows = samples()

@@ -1,4 +1,4 @@
-"""Do the database, the bucket and Redis answer, and are they as the node needs them?"""
+"""Checks of the database, the bucket and Redis: do they answer, do they suit?"""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ KEEPS_ALL = "noeviction"
 def database_checks(
     probe: DatabaseProbe, *, kind: str, is_file: bool, clock: Clock, offset_s_max: float
 ) -> Sequence[Check]:
-    """`kind` says what database it is, without credentials; `offset_s_max` is how far clocks may be apart."""
+    """`kind` says what database it is, without credentials.
+
+    `offset_s_max` is how far clocks may be apart.
+    """
     remedy = "start the database, or correct ODF_DATABASE_URL"
     if is_file:
         remedy = "put the file back from a backup, or move it away: `odf system rebuild` makes it from the objects"
@@ -43,7 +46,7 @@ def objects_check(check: Callable[[], None], *, kind: str) -> Check:
 
 
 def redis_check(probe: RedisProbe) -> Check:
-    """Redis wakes workers and counts requests: what it forgets under pressure is missed."""
+    """Redis wakes workers and counts requests: entries it evicts are missed."""
 
     def look() -> Sequence[Finding]:
         state = probe.look()

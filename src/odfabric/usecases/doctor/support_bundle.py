@@ -1,4 +1,4 @@
-"""Gather what helps somebody else to find out what is wrong with a node, and nothing that they must not see.
+"""Gather what helps others to diagnose a node, without secrets.
 
 Invariants: every text passes the redaction; a part that fails or hangs is told by its own error and stops no other; no part is longer than a
 limit, of which its end is kept.
@@ -29,7 +29,10 @@ TELLING = ("code", "message", "hint", "limit", "maximum", "kind")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A file of the bundle. `is_log`: quoted texts in it are hidden, because they may be values of rows."""
+    """A file of the bundle.
+
+    `is_log`: quoted texts in it are hidden, because they may be values of rows.
+    """
 
     name: str
     read: Callable[[], str]

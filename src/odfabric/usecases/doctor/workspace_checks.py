@@ -1,4 +1,4 @@
-"""Is the workspace a folder that the node can use, with room, and can nobody else read its secrets?"""
+"""Checks of the workspace: usable, with room, secrets unreadable for others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ INODES_MIN = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoomLimits:
-    """With less than `free_mib_min` free the disk counts as full; below the share there is a warning. The share is that of inodes, too."""
+    """With less than `free_mib_min` free the disk counts as full.
+
+    Below the share there is a warning. The share is that of inodes, too.
+    """
 
     free_mib_min: int
     free_share_min: float

@@ -1,4 +1,4 @@
-"""Events that the blocks of a head move cause: schema, watermark, source, query, info.
+"""Events caused by a head move's blocks: schema, watermark, source, query, info.
 
 Invariant: a move causes one event of each type at most, of its newest block of that type; the blocks that a dataset is created with cause
 none. Not here: the head move itself (`usecases.chain.head_move`), when events are derived (`usecases.events.relay_outbox`).
@@ -36,7 +36,9 @@ _log = logging.getLogger(__name__)
 
 
 def chain_events(message: OutboxMessage, wanted: frozenset[EventType], *, repository: Repository) -> list[Event]:
-    """The wanted events of a head move. None for a first commit, and for a move that does not go forwards or cannot be read.
+    """The wanted events of a head move.
+
+    None for a first commit, and for a move that does not go forwards or cannot be read.
 
     Raises External if the blocks cannot be reached now.
     """
@@ -107,7 +109,10 @@ def _watermark(block: MetadataBlock) -> Instant | None:
 
 
 def _watermark_at(message: OutboxMessage, head: Multihash, repository: Repository) -> Instant | None:
-    """The newest watermark that a block states at `head` or below it; None if the next `BLOCKS_READ_MAX` state none."""
+    """The newest watermark that a block states at `head` or below it.
+
+    None if the next `BLOCKS_READ_MAX` state none.
+    """
     below = walk(repository.blocks(message.dataset_id), head)
     stated = (_watermark(link.block) for link in islice(below, BLOCKS_READ_MAX))
     return next((watermark for watermark in stated if watermark is not None), None)

@@ -12,7 +12,10 @@ from odfabric.usecases.chain.repository import Repository
 
 
 def job_events(job: Job, result: Mapping[str, Any], *, repository: Repository, clock: Clock) -> list[Event]:
-    """What is sent in the transaction in which the job ends. Nothing if the dataset is gone."""
+    """What is sent in the transaction in which the job ends.
+
+    Nothing if the dataset is gone.
+    """
     if job.kind is not JobKind.VERIFY or result.get("ok", True):
         return []
     entry = repository.find(job.dataset_id) if job.dataset_id is not None else None

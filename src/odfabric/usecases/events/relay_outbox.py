@@ -1,4 +1,4 @@
-"""Draw the consequences of commits and other events: publish heads, tell who follows them, make deliveries.
+"""Act on commits and other events: publish heads, start followers, deliver.
 
 Invariant: at least once, in commit order; publishing and fanning out are idempotent, so a relay that dies is simply run again.
 """
@@ -29,7 +29,10 @@ def relay_outbox(
     clock: Clock,
     followers: Sequence[Callable[[DatasetId], object]] = (),
 ) -> int:
-    """Handle the oldest messages; returns how many, 0 if there was nothing to do. `followers` are called with each dataset whose head moved."""
+    """Handle the oldest messages; returns how many, 0 if there was nothing to do.
+
+    `followers` are called with each dataset whose head moved.
+    """
     pending = outbox.pending(limit=BATCH_MESSAGES)
     for dataset in {entry.message.dataset_id for entry in pending if entry.message.event is None}:
         commits.publish(dataset)

@@ -32,14 +32,17 @@ ALL_CHANGED: frozenset[str] = frozenset()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnchangedColumns:
-    """Compares corrected rows with those that they replace. `bytes_max` bounds the slices of a move together."""
+    """Compares corrected rows with those that they replace.
+
+    `bytes_max` bounds the slices of a move together.
+    """
 
     repository: Repository
     exchange: Exchange
     bytes_max: int
 
     def of_move(self, dataset: DatasetId, old_head: Multihash | None, new_head: Multihash) -> frozenset[str]:
-        """Names of columns whose values are the same before and after `(old_head, new_head]`.
+        """Columns with the same values before and after `(old_head, new_head]`.
 
         Raises ChainsDiverged, LimitExceeded for a move that does not go forwards or is too long; NotFound, Corrupt, InvalidBlock,
         InvalidData for what cannot be read, Determinate.
@@ -74,7 +77,9 @@ class UnchangedColumns:
 
 
 def unchanged_columns(batches: Iterable[pa.RecordBatch], vocabulary: DatasetVocabulary) -> frozenset[str]:
-    """Of the rows of a slice, in order: columns whose value is the same in each correction and in the row that it corrects.
+    """Columns of a slice's rows that every correction leaves as they were.
+
+    In order: their value is the same in each correction and in the row that it corrects.
 
     None at all as soon as one row is neither, or has no partner beside it.
     """

@@ -1,4 +1,4 @@
-"""Give a flow a reason to run: at most one of its runs waits, and later reasons join it."""
+"""Give a flow a cause to run: at most one run waits, and later causes join it."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ WRITE_ATTEMPTS_MAX = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowPorts:
-    """What flows are run with. `repository` sees every dataset; with `derivatives_follow` derivative datasets follow their inputs unless
-    somebody decides otherwise."""
+    """What flows are run with.
+
+    `repository` sees every dataset; with `derivatives_follow` derivative datasets follow their inputs unless somebody
+    decides otherwise."""
 
     flows: Flows
     jobs: Jobs
@@ -36,8 +38,10 @@ class FlowPorts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowLimits:
-    """`at_once_max` runs are at work together; a run waits at most `wave_wait_s` seconds for others of its wave; the last `runs_kept_max` ended
-    runs of each flow are kept."""
+    """`at_once_max` runs are at work together.
+
+    A run waits at most `wave_wait_s` seconds for others of its wave; the last `runs_kept_max` ended runs of each flow
+    are kept."""
 
     at_once_max: int
     wave_wait_s: float
@@ -52,7 +56,10 @@ def new_id(entropy: Entropy) -> str:
 def cause_run(
     flow: Flow, cause: Cause, *, wave: int, ports: FlowPorts, due_at: Instant | None = None
 ) -> FlowRun | None:
-    """The run of the flow that waits, with this cause; a new one if none waits, None if the flow is gone meanwhile."""
+    """The run of the flow that waits, with this cause.
+
+    A new one if none waits, None if the flow is gone meanwhile.
+    """
     flows, due = ports.flows, due_at or cause.at
     for _ in range(WRITE_ATTEMPTS_MAX):
         waiting = flows.waiting(flow.id)

@@ -39,7 +39,7 @@ from odfabric.usecases.jobs.job_actor import account_of
 
 @dataclass(frozen=True, slots=True)
 class SeenFlow:
-    """A flow with its dataset, its newest runs, and what the one that waits is waiting for."""
+    """A flow with its dataset, its newest runs, and why the waiting one waits."""
 
     flow: Flow
     entry: CatalogEntry
@@ -58,7 +58,10 @@ def kinds_of(entry: CatalogEntry) -> tuple[FlowKind, ...]:
 def flows_of(
     entry: CatalogEntry, *, subject: Subject, ports: FlowPorts, limits: FlowLimits, runs: int
 ) -> list[SeenFlow]:
-    """The flows of a dataset, each with its last `runs` runs. Raises NotFound, AccessDenied."""
+    """The flows of a dataset, each with its last `runs` runs.
+
+    Raises NotFound, AccessDenied.
+    """
     ports.access.require(subject, Action.WRITE, entry)
     following_flow(entry, ports=ports)
     view = RunsView.now(ports, limits)
@@ -67,7 +70,9 @@ def flows_of(
 
 
 def all_flows(*, subject: Subject, ports: FlowPorts, limits: FlowLimits, flows_max: int) -> list[SeenFlow]:
-    """The flows of all datasets that the subject may change, among the first `flows_max` of the node, each with its last run.
+    """Flows of all datasets that the subject may change, each with its last run.
+
+    Among the first `flows_max` of the node.
 
     Those with unfinished runs come first, then those that do not run by themselves.
     """
@@ -109,7 +114,9 @@ def set_flow(
     every_s_min: int,
     if_version: int | None = None,
 ) -> Flow:
-    """Make the flow of this kind, or put it under another rule; it runs with the rights of the subject from now on.
+    """Make the flow of this kind, or put it under another rule.
+
+    It runs with the rights of the subject from now on.
 
     `if_version` is the version that the subject has seen. Raises NotFound, AccessDenied, InvalidRequest, Changed if somebody else has written since.
     """
@@ -155,14 +162,20 @@ def pause_flow(entry: CatalogEntry, kind: FlowKind, *, subject: Subject, ports: 
 
 
 def resume_flow(entry: CatalogEntry, kind: FlowKind, *, subject: Subject, ports: FlowPorts) -> Flow:
-    """Start runs again, also after failures had stopped it; at once if inputs have moved meanwhile. Raises NotFound, AccessDenied."""
+    """Start runs again, also after failures had stopped it.
+
+    At once if inputs have moved meanwhile. Raises NotFound, AccessDenied.
+    """
     now = ports.clock.now()
     flow = _change(entry, kind, "resumed", lambda flow: resumed(flow, now=now), subject=subject, ports=ports)
     return _after_change(flow, entry, ports)
 
 
 def remove_flow(entry: CatalogEntry, kind: FlowKind, *, subject: Subject, ports: FlowPorts) -> None:
-    """Delete a flow with its runs. Raises NotFound, AccessDenied; InvalidRequest for what derivative datasets have in any case."""
+    """Delete a flow with its runs.
+
+    Raises NotFound, AccessDenied; InvalidRequest for what derivative datasets have in any case.
+    """
     flow = _writable(entry, kind, subject, ports)
     if kind is FlowKind.TRANSFORM and ports.derivatives_follow:
         raise InvalidRequest("a derivative dataset always has this flow", hint="pause it")
@@ -174,7 +187,10 @@ def remove_flow(entry: CatalogEntry, kind: FlowKind, *, subject: Subject, ports:
 
 
 def run_now(entry: CatalogEntry, kind: FlowKind, *, subject: Subject, ports: FlowPorts) -> FlowRun:
-    """Have it run as soon as possible, also if it is paused. Raises NotFound, AccessDenied."""
+    """Have it run as soon as possible, also if it is paused.
+
+    Raises NotFound, AccessDenied.
+    """
     flow = _writable(entry, kind, subject, ports)
     cause = Cause(CauseKind.HAND, ports.clock.now(), who=subject.actor.name)
     run = cause_run(flow, cause, wave=ports.flows.last_wave() + 1, ports=ports)
@@ -184,7 +200,10 @@ def run_now(entry: CatalogEntry, kind: FlowKind, *, subject: Subject, ports: Flo
 
 
 def cancel_run(run_id: str, *, subject: Subject, ports: FlowPorts) -> FlowRun:
-    """End a run that is not ended: one that waits at once, the job of one that runs at its next sign of life. Raises NotFound."""
+    """End an unfinished run. Raises NotFound.
+
+    One that waits ends at once, the job of one that runs at its next sign of life.
+    """
     for _ in range(WRITE_ATTEMPTS_MAX):
         run, _ = seen_run(run_id, subject=subject, ports=ports)
         if run.status is RunStatus.RUNNING and run.job_id is not None:

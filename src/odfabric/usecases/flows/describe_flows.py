@@ -1,4 +1,7 @@
-"""Flows and runs as JSON values, and what a run waits for in a sentence: what services, pages and the command line show."""
+"""Flows and runs as JSON values, and what a run waits for as a sentence.
+
+What services, pages and the command line show.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +82,10 @@ def run_value(run: FlowRun, *, named: Named) -> dict[str, object]:
 
 
 def wait_value(waits: Readiness, *, named: Named) -> dict[str, object]:
-    """Why a run waits: a code, the same in a sentence, until when if that is known, and what the sentence counts or names."""
+    """Why a run waits: a code, a sentence, until when, and what the sentence names.
+
+    Until when if that is known; what it names may be counted only.
+    """
     match waits:
         case Start():
             return _wait("starting", "it starts now")

@@ -29,7 +29,7 @@ WAVE_DATASETS_MAX = 1000
 
 
 def follow_head(dataset: DatasetId, *, ports: FlowPorts) -> int:
-    """A dataset has moved, or is gone: give what follows it a cause to run; how many flows got one.
+    """Give the followers of a moved or deleted dataset a cause to run; how many.
 
     What is wrong with one dataset is logged and stops no other. Raises Determinate, Indeterminate.
     """
@@ -45,7 +45,7 @@ def follow_head(dataset: DatasetId, *, ports: FlowPorts) -> int:
 
 
 def plan_wave(moved: list[CatalogEntry], cause: Cause, *, ports: FlowPorts) -> int:
-    """Give a cause to all flows that follow these datasets, directly or through others; how many.
+    """Give all direct and indirect followers of datasets a cause; how many.
 
     A dataset that has read all that its inputs have gets none, and what only it would lead to neither; the same for one that waits for
     a number of records, for a time or for a person, and one that is at rest.
@@ -75,7 +75,10 @@ def plan_wave(moved: list[CatalogEntry], cause: Cause, *, ports: FlowPorts) -> i
 
 
 def following_flow(entry: CatalogEntry, *, ports: FlowPorts) -> Flow | None:
-    """The flow that keeps a derivative dataset up to date, made if there is none; None for what is not derived here."""
+    """The flow that keeps a derivative dataset up to date, made if there is none.
+
+    None for what is not derived here.
+    """
     if entry.kind is not DatasetKind.DERIVATIVE or entry.remote_url is not None:
         return None
     found = ports.flows.of_kind(entry.id, FlowKind.TRANSFORM)
@@ -97,7 +100,10 @@ def following_flow(entry: CatalogEntry, *, ports: FlowPorts) -> Flow | None:
 
 
 def is_behind(entry: CatalogEntry, repository: Repository) -> bool:
-    """Whether an input has blocks that the dataset has not read; without a run so far, whether there is an input with any data."""
+    """Whether an input has blocks that the dataset has not read.
+
+    Without a run so far, whether there is an input with any data.
+    """
     _, state = repository.current(entry.id)
     read = _read_blocks(state)
     for dataset in inputs_of_state(state):
@@ -126,7 +132,7 @@ def _read_blocks(state: ChainState) -> dict[DatasetId, Multihash | None]:
 
 
 def follow_own_change(entry: CatalogEntry, ports: FlowPorts) -> int:
-    """A derivative dataset that is new, behind its inputs or has another query gets a cause to run; how many.
+    """Give a new, outdated or changed derivative a cause to run; how many.
 
     A flow that its query had stopped goes on with the new one. Raises Corrupt, NotFound, Determinate, Indeterminate.
     """
@@ -164,6 +170,9 @@ def _readers(entry: CatalogEntry, repository: Repository) -> list[CatalogEntry]:
 
 
 def _owner(entry: CatalogEntry, ports: FlowPorts) -> str:
-    """The id of the account that the dataset is named under; its name if there is none any more."""
+    """The id of the account that the dataset is named under.
+
+    Its name if there is none any more.
+    """
     found = ports.access.owner(entry)
     return str(found.id) if found else str(entry.alias.account)

@@ -50,7 +50,10 @@ _OF_THE_QUERY = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What a round has done: runs started and ended; and the next instant at which a schedule or a waiting run is due."""
+    """Results of a round: runs started and ended, and the next due instant.
+
+    At that instant a schedule or a waiting run is due.
+    """
 
     started: int
     ended: int
@@ -78,7 +81,10 @@ def run_round(*, ports: FlowPorts, limits: FlowLimits) -> Round:
 
 
 def set_clocks_right(*, ports: FlowPorts, page: int = 1000) -> int:
-    """Schedules whose next start only a clock that was ahead can have set start one duration from now at the latest; how many."""
+    """Pull in starts that only a clock ahead can have set; how many schedules.
+
+    They start one duration from now at the latest.
+    """
     now, after, count = ports.clock.now(), None, 0
     while flows := ports.flows.page(after=after, limit=page):
         for flow in flows:
@@ -116,7 +122,7 @@ def _start(waiting: WaitingRun, ports: FlowPorts) -> bool:
 
 
 def _has_nothing_to_do(run: FlowRun, flow: Flow, entry: CatalogEntry, ports: FlowPorts) -> bool:
-    """A run that was planned with a wave finds nothing new: what is before it gave nothing, or was read already."""
+    """A run of a wave finds nothing new: its inputs gave nothing or were read before."""
     if flow.kind is not FlowKind.TRANSFORM or any(cause.kind is not CauseKind.INPUT for cause in run.causes):
         return False
     try:

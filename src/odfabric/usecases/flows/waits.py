@@ -1,4 +1,7 @@
-"""What each waiting run waits for: looked at by the scheduler, which acts on it, and by pages, which tell it."""
+"""What each waiting run waits for.
+
+The scheduler looks at it and acts on it; pages show it.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,7 @@ class RunsView:
         return self._flows[run.flow_id]
 
     def waiting(self) -> Iterator[WaitingRun]:
-        """Those that wait; first those that cannot start, then the others in turn, as many to be started as have room."""
+        """Waiting runs: first those that cannot start, then as many in turn as have room."""
         ready: list[WaitingRun] = []
         for run, flow in self._of(RunStatus.WAITING):
             verdict = self.verdict(run, flow)
@@ -96,7 +99,7 @@ class RunsView:
         return 0 if entry is None else records_behind(entry, self.ports.repository)
 
     def _above(self, run: FlowRun, flow: Flow) -> Iterator[FlowRun]:
-        """Unfinished runs that compute datasets above this one, of waves that it waits for."""
+        """Unfinished runs of waves it waits for, on datasets above this one."""
         if flow.kind is not FlowKind.TRANSFORM:
             return
         others: dict[DatasetId, list[FlowRun]] = {}

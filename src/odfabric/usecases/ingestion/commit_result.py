@@ -32,7 +32,9 @@ from odfabric.usecases.ingestion.ingest import PlannedIngest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitResult:
-    """`blocks` oldest first, empty if there was nothing new; `start` and `end` are the closed interval of new records.
+    """`blocks` oldest first, empty if there was nothing new.
+
+    `start` and `end` are the closed interval of new records.
 
     `late_rows_dropped` is how many rows of the inputs came later than a transform takes them. `renamed` are columns that have been stored
     under another name, for theirs is that of a system column. `changes` is what became of the rows of an ingest, None for anything else;
@@ -57,7 +59,7 @@ class CommitResult:
         return 0 if self.start is None or self.end is None else self.end - self.start + 1
 
     def to_value(self) -> dict[str, object]:
-        """As JSON; of late rows, renamed columns and undeclared fields nothing is said where there are none."""
+        """As JSON; without members for late rows, renamed or undeclared columns if none."""
         late = {"lateRowsDropped": self.late_rows_dropped} if self.late_rows_dropped else {}
         listed = [{"from": one.name, "to": one.stored_as} for one in self.renamed]
         renamed = {"renamedColumns": listed} if listed else {}
@@ -84,7 +86,10 @@ def result_of(committed: Committed) -> CommitResult:
 
 
 def result_of_replacement(common: Multihash | None, blocks: Sequence[EncodedBlock]) -> CommitResult:
-    """The result of a chain whose blocks above `common` were replaced by these; by none, if the head went back to it."""
+    """The result of a chain whose blocks above `common` were replaced by these.
+
+    By none, if the head went back to it.
+    """
     head = blocks[-1].hash if blocks else common
     if head is None:
         raise ValueError("a chain of no blocks")
@@ -92,7 +97,10 @@ def result_of_replacement(common: Multihash | None, blocks: Sequence[EncodedBloc
 
 
 def result_of_ingest(committed: Committed | None, planned: PlannedIngest, *, head: Multihash) -> CommitResult:
-    """The result of an ingest; of one that left the `head` where it was too, or has only brought the schema."""
+    """The result of an ingest.
+
+    Of one that left the `head` where it was too, or has only brought the schema.
+    """
     found = result_of(committed) if committed else CommitResult(head=head)
     ingested = planned.result
     return replace(
@@ -105,7 +113,7 @@ def result_of_ingest(committed: Committed | None, planned: PlannedIngest, *, hea
 
 
 def result_of_block(block_hash: Multihash, *, blocks: StoredBlocks) -> CommitResult:
-    """The result of a push that committed `block_hash` earlier: the same answer as the first time.
+    """The result of a push that committed `block_hash`: the first answer again.
 
     A schema block of the same run stands directly before it and carries the same system time.
     """
@@ -119,7 +127,10 @@ def result_of_block(block_hash: Multihash, *, blocks: StoredBlocks) -> CommitRes
 
 
 def result_since(began: Multihash, head: Multihash, *, blocks: StoredBlocks, blocks_max: int) -> CommitResult | None:
-    """The result of a run that found the head at `began` and left it at `head`, over all its attempts; None without a new block."""
+    """The result of a run over all its attempts; None without a new block.
+
+    It found the head at `began` and left it at `head`.
+    """
     links = list(walk(blocks, head, tail=began, blocks_max=blocks_max))[::-1]
     return _result(head, [(link.hash, link.block) for link in links]) if links else None
 

@@ -1,4 +1,4 @@
-"""Bytes that come in portions, as a stream that a store takes in, hashed on their way."""
+"""Bytes in portions as a stream for a store, hashed on their way."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ class DigestingStream:
         self.digest = hashlib.sha3_256()
 
     def read(self, size: int = -1, /) -> bytes:
-        """At least one byte unless the end is reached; never more than `size` if that is not negative."""
+        """At least one byte unless the end is reached.
+
+        Never more than `size` if that is not negative.
+        """
         while not self._rest:
             chunk = next(self._chunks, None)
             if chunk is None:

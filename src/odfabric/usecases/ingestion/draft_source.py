@@ -1,4 +1,4 @@
-"""Draft a root dataset from a description of a file: how it is read, which columns it has, how new rows meet old ones.
+"""Draft a root dataset from a file's description: read step, columns, merge.
 
 Owns the way from the choices of a person to a snapshot. Not here: guessing columns (`domain.ingestion.column_guess`), creating the dataset
 (`create_dataset`), which judges names and types.
@@ -74,7 +74,9 @@ class DraftColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceDraft:
-    """The choices. `columns` is empty where the file says itself what it has; `event_time` None: rows get the time of their push.
+    """The choices.
+
+    `columns` is empty where the file says itself what it has; `event_time` None: rows get the time of their push.
 
     With a `url` the dataset fetches the file by itself, instead of having it pushed.
     """
@@ -89,7 +91,10 @@ class SourceDraft:
 
 
 def draft_source(draft: SourceDraft) -> DatasetSnapshot:
-    """The snapshot of the choices. Raises InvalidRequest for a key or an event time that is no column, or of another type."""
+    """The snapshot of the choices.
+
+    Raises InvalidRequest for a key or an event time that is no column, or of another type.
+    """
     _check(draft)
     events: list[MetadataEvent] = []
     if draft.event_time is not None and draft.event_time != DatasetVocabulary().event_time:

@@ -1,4 +1,6 @@
-"""Ingest local files into a root dataset: engine, hashes, events; shared by pushing and polling.
+"""Ingest local files into a root dataset: engine, hashes, events.
+
+Shared by pushing and polling.
 
 Invariant: nothing but content-addressed objects is written here, so the plan can be made again on another head. Not here: where the
 files come from (`push_data`, `poll_source`), moving the head (`commit`).
@@ -69,7 +71,7 @@ class IngestInput:
 
 @dataclass(frozen=True, slots=True)
 class IngestedFiles:
-    """What the engine made of files: its result, and the slice at `path`, which is there if rows came out."""
+    """The engine's result of files, and the slice at `path` if rows came out."""
 
     path: Path
     system_time: Instant
@@ -85,7 +87,10 @@ class IngestedFiles:
 
 @dataclass(frozen=True, slots=True)
 class PlannedIngest:
-    """What is to be committed, None if there is nothing new, what the engine said of the rows, and where those are that it rejected."""
+    """A planned commit (None: nothing new), the engine's report, rejected rows.
+
+    What the engine said of the rows, and where those are that it rejected.
+    """
 
     commit: PlannedCommit | None
     result: IngestResult
@@ -94,7 +99,7 @@ class PlannedIngest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RejectedFile:
-    """Rows that files with these names could not give to a dataset, one JSON object a line."""
+    """Rows of these files that a dataset rejected, one JSON object a line."""
 
     dataset: DatasetId
     path: Path
@@ -108,7 +113,10 @@ KeepRejected: TypeAlias = Callable[[RejectedFile, JobRun], DatasetAlias]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestPorts:
-    """What an ingest works with. An `index` makes it faster, no more. `keep_rejected` is needed by sources that keep rejected rows."""
+    """What an ingest works with.
+
+    An `index` makes it faster, no more. `keep_rejected` is needed by sources that keep rejected rows.
+    """
 
     repository: Repository
     engine: Engine
@@ -188,7 +196,10 @@ def ingest_growing(
     progress: ProgressListener,
     ports: IngestPorts,
 ) -> tuple[IngestedFiles, GrownSource]:
-    """As `ingest_files`; where the input has fields that the source is to grow columns for, it is read again with these."""
+    """As `ingest_files`; new fields that the source is to grow are read again.
+
+    Where the input has fields that the source is to grow columns for, it is read again with these.
+    """
 
     def take_in(given: IngestInput, schema: DataSchema | None) -> IngestedFiles:
         return ingest_files(state, given, system_time=system_time, progress=progress, ports=ports, data_schema=schema)
@@ -223,7 +234,10 @@ def plan_source_state(
     run: JobRun,
     repository: Repository,
 ) -> PlannedCommit | None:
-    """A block that says how far a source has got where it sent nothing new; None if the chain says so already."""
+    """A block that says how far a source has got where it sent nothing new.
+
+    None if the chain says so already.
+    """
     state = repository.state(dataset, base.hash)
     events = plan_add_data(
         state,
@@ -249,7 +263,9 @@ def ingest_files(
     ports: IngestPorts,
     data_schema: DataSchema | None = None,
 ) -> IngestedFiles:
-    """Have the engine take files in on top of `state`, in their folder; nothing is stored or planned. Raises as `plan_ingest`.
+    """Have the engine take files in on top of `state`, in their folder.
+
+    Nothing is stored or planned. Raises as `plan_ingest`.
 
     `data_schema` is that of the dataset if it is not that of the state.
     """

@@ -1,4 +1,4 @@
-"""Judge a file: how it is written, which columns it has, of which types all its rows are, and what speaks against others.
+"""Judge a file: its format, columns, types of all rows, and why no other types.
 
 Owns what a judging job does and the JSON of its result. Invariant: every row is looked at, and memory does not grow with their number. Of a Parquet
 file the schema is taken as it is. A file of a URL is fetched here, as a polling source fetches it, and kept as an upload is.
@@ -57,7 +57,10 @@ class FilePorts:
 
 
 def run_judge(job: Job, run: JobRun, *, ports: FilePorts) -> Mapping[str, object]:
-    """What the file says. Raises InvalidData with the line of what ends the reading, LimitExceeded, NotFound, Corrupt."""
+    """What the file says.
+
+    Raises InvalidData with the line of what ends the reading, LimitExceeded, NotFound, Corrupt.
+    """
     request = read_judge_request(job)
     with ports.exchange.session() as folder:
         path = folder / "file"

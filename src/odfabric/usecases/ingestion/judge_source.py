@@ -1,4 +1,4 @@
-"""Judge the sources of a root dataset before any data come: which columns they give, and their queries.
+"""Judge a root dataset's sources before any data: their columns and queries.
 
 Owns the way from a source to what the engine is asked of it, a slice of no rows, and from its answer to an error that says where the source
 is wrong. Invariant: nothing is stored. What only data tell - the columns of a source that declares none - is not judged. Not here: what
@@ -37,7 +37,7 @@ class SourceJudge:
     exchange: Exchange
 
     def check_queries(self, snapshot: DatasetSnapshot) -> None:
-        """Judges the preprocess queries of a manifest, as far as columns are declared that they can be judged over.
+        """Judge a manifest's preprocess queries, as far as their columns are declared.
 
         Raises InvalidQuery, and InvalidManifest for columns that do not fit. Queries for other engines are not judged: they may be of a
         node that has those. Nor is what a query makes of no rows: it may have a meaning over some.
@@ -53,7 +53,9 @@ class SourceJudge:
                         raise
 
     def columns(self, source: Source, *, index: int | None = None) -> DataSchema | None:
-        """What a slice of this source has, None if only its data tell; `index` is its place among the events of a manifest.
+        """What a slice of this source has, None if only its data tell.
+
+        `index` is its place among the events of a manifest.
 
         Raises InvalidQuery for its preprocess query, InvalidManifest for what it says of its data.
         """

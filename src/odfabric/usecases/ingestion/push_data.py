@@ -39,8 +39,10 @@ IDEMPOTENCY_KEY_CHARACTERS_MAX = 255
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PushData:
-    """One push. `file_name` is what errors call the data; `event_time` fills null event times. `allow_shrink` confirms that a Snapshot
-    loses most of its rows.
+    """One push.
+
+    `file_name` is what errors call the data; `event_time` fills null event times. `allow_shrink` confirms that a
+    Snapshot loses most of its rows.
 
     The body is taken in as it arrives, or was staged before: then it is this push's from now on.
     """
@@ -58,7 +60,10 @@ class PushData:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PushQueueLimits:
-    """Most pushes that wait for their commit, and how long one more is told to wait. Pushes that arrive at once may exceed it a little."""
+    """Most pushes that wait for their commit, and how long one more is told to wait.
+
+    Pushes that arrive at once may exceed it a little.
+    """
 
     per_dataset_max: int
     per_account_max: int
@@ -95,7 +100,9 @@ def accept_push(
     queue: PushQueueLimits,
     staging_part: str = "",
 ) -> Job | CommitResult:
-    """Check what can be checked, stage the body, queue the job. A key that was committed answers what it answered then.
+    """Check what can be checked, stage the body, queue the job.
+
+    A key that was committed answers what it answered then.
 
     A body of `inline_bytes_max` bytes or fewer goes with the job, a larger one into this node's `staging_part` of the objects.
 

@@ -1,4 +1,4 @@
-"""Keep the rows that a source has rejected in a dataset beside its own, `<name>.rejected`.
+"""Keep rejected rows in a dataset beside the source's own, `<name>.rejected`.
 
 Invariant: rejected rows are committed before the rows that were taken in, and each once, whatever dies in between: a row is known by the job
 that brought it and its place in the file, and the dataset merges by that (Ledger). It is an ordinary dataset of the same account, private at
@@ -77,7 +77,10 @@ class Quarantine:
     clock: Clock
 
     def keep(self, rejected: RejectedFile, run: JobRun) -> DatasetAlias:
-        """Commit the rows of a file; the dataset that has them. Raises InvalidRequest if its name is that of something else."""
+        """Commit the rows of a file; the dataset that has them.
+
+        Raises InvalidRequest if its name is that of something else.
+        """
         entry = self._dataset(self.ingest.repository.resolve(rejected.dataset))
         folder = rejected.path.parent / "rejected-rows"
         folder.mkdir(exist_ok=True)
@@ -132,7 +135,10 @@ class Quarantine:
 
 @dataclass(frozen=True, slots=True)
 class _Beside:
-    """A job as the dataset of rejected rows sees it: what the job remembers of its own dataset stays as it is."""
+    """A job as the dataset of rejected rows sees it.
+
+    What the job remembers of its own dataset stays as it is.
+    """
 
     run: JobRun
     clock: Clock

@@ -1,4 +1,4 @@
-"""Uploads in chunks that go on after a break: begun, appended to, and pushed at last if their hash is right.
+"""Resumable chunked uploads: begun, appended to, pushed if their hash is right.
 
 Owns their objects below the staging prefix: what the upload is (`about`), one object a chunk named by its offset, and the job that took it
 (`done`). Invariants: an upload is known to the account that began it, for the dataset for which it did; its offset is the end of the chunks
@@ -42,7 +42,10 @@ _PIECE_BYTES = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumablePorts:
-    """What these uploads work with. `part` keeps those of this node apart in objects that several share."""
+    """What these uploads work with.
+
+    `part` keeps those of this node apart in objects that several share.
+    """
 
     objects: ObjectStore
     clock: Clock
@@ -57,7 +60,7 @@ class ResumablePorts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumableUpload:
-    """An upload as it is now: bytes that are stored and bytes that were announced; when it goes away; the job that took it, at the end."""
+    """An upload now: stored and announced bytes, expiry, and finally its job."""
 
     id: str
     offset: int
@@ -154,7 +157,9 @@ def finish_upload(
     subject: Subject,
     ports: ResumablePorts,
 ) -> Job | CommitResult | str:
-    """Push the upload if its hash is `digest`; the id of its job if it was pushed before.
+    """Push the upload if its hash is `digest`.
+
+    The id of its job if it was pushed before.
 
     Raises NotFound, InvalidRequest for a digest of another form and an upload that lacks bytes, InvalidData for another hash (the
     upload is gone then), and what `accept` raises.
@@ -197,7 +202,10 @@ def _no_digest() -> InvalidRequest:
 
 
 def _joined(folder: str, algorithm: str, digest: str, size: int, ports: ResumablePorts) -> StagedBody:
-    """The chunks as one staged object. Raises InvalidData if it is not the announced one."""
+    """The chunks as one staged object.
+
+    Raises InvalidData if it is not the announced one.
+    """
     wanted = hashlib.new(algorithm.replace("sha-256", "sha256").replace("sha3-256", "sha3_256"))
     stream = DigestingStream(_read_chunks(folder, wanted, ports))
     key = STAGING_PREFIX + ports.part + ports.entropy.random_bytes(16).hex()

@@ -86,7 +86,9 @@ class AcceptedPush:
 
 
 def run_push(job: Job, run: JobRun, *, ports: PushPorts, group: PushGroupLimits) -> CommitResult:
-    """Commit an accepted push, or find that it is committed already. Raises what `plan_ingest` and `commit` raise.
+    """Commit an accepted push, or find that it is committed already.
+
+    Raises what `plan_ingest` and `commit` raise.
 
     Pushes that wait behind it may be committed with it; their jobs are taken along.
     """
@@ -121,7 +123,10 @@ def run_push(job: Job, run: JobRun, *, ports: PushPorts, group: PushGroupLimits)
 
 
 def committed_push(job: Job, *, repository: Repository, commits: Commits) -> dict[str, object] | None:
-    """The result of a push that has committed, published; None for one that has not, and for other jobs."""
+    """The result of a push that has committed, published.
+
+    None for one that has not, and for other jobs.
+    """
     found = committed_by(job, repository=repository, commits=commits) if job.kind is JobKind.PUSH else None
     return found.to_value() if found else None
 
@@ -136,7 +141,10 @@ def committed_by(job: Job, *, repository: Repository, commits: Commits) -> Commi
 
 
 def known_result(dataset: DatasetId, key_hash: bytes, digest: bytes, *, repository: Repository) -> CommitResult | None:
-    """What a push with this key has committed, None if none has. Raises IdempotencyKeyReused for another body."""
+    """What a push with this key has committed, None if none has.
+
+    Raises IdempotencyKeyReused for another body.
+    """
     record = repository.chains.idempotency(dataset, key_hash)
     if record is None:
         return None
@@ -162,7 +170,10 @@ def _known(push: AcceptedPush, repository: Repository) -> CommitResult | None:
 def _followers(
     job: Job, push: AcceptedPush, run: JobRun, ports: PushPorts, group: PushGroupLimits
 ) -> list[AcceptedPush]:
-    """Pushes directly behind this one that may be committed with it. One that failed before stands for itself."""
+    """Pushes directly behind this one that may be committed with it.
+
+    One that failed before stands for itself.
+    """
     if not push.may_be_first or job.attempts > 1 or group.jobs_max < 2:
         return []
     waiting = run.following(limit=group.jobs_max - 1)

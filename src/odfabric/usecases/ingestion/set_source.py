@@ -44,7 +44,10 @@ from odfabric.usecases.rights.access import Access
 
 @dataclass(frozen=True, slots=True)
 class ChangedSources:
-    """`result` None: the dataset has these sources already. `sources` are for people, `columns` the new ones of the dataset."""
+    """`result` None: the dataset has these sources already.
+
+    `sources` are for people, `columns` the new ones of the dataset.
+    """
 
     entry: CatalogEntry
     result: CommitResult | None
@@ -76,7 +79,9 @@ def set_source(
     column_name_bytes_max: int,
     permitted: PermittedSources,
 ) -> ChangedSources:
-    """Give the dataset of the manifest's name the manifest's sources; other events of the manifest are not looked at.
+    """Give the dataset of the manifest's name the manifest's sources.
+
+    Other events of the manifest are not looked at.
 
     A push source takes the place of that with its name; others stay. Raises NotFound, InvalidManifest for sources that the dataset
     cannot have, InvalidRequest for a copy or a derivative dataset, InvalidQuery for a preprocess query, and IncompatibleSchema for
@@ -132,7 +137,10 @@ class _EvolvedColumns:
     judge: SourceJudge
 
     def schema(self, current: DataSchema, changed: Sequence[tuple[int, Source]]) -> DataSchema:
-        """The schema that fits the changed sources, and where it has more columns than `current`, also all others."""
+        """The schema of the changed sources.
+
+        Where it has more columns than `current`, also all others.
+        """
         state = self.judge.state
         given = self._given(changed, current)
         evolved = schema_of_sources(current, given, state.vocabulary)

@@ -26,7 +26,7 @@ UNFINISHED_JOBS_MAX = 100_000
 
 @dataclass(frozen=True, slots=True)
 class StagedBody:
-    """An upload: size in bytes and SHA3-256; the key of the object that holds it, or the bytes themselves if they are few."""
+    """An upload: size in bytes, SHA3-256, and its object's key or its few bytes."""
 
     size: int
     digest: bytes
@@ -43,7 +43,9 @@ def stage_body(
     part: str = "",
     key: str | None = None,
 ) -> StagedBody:
-    """Take a body in as it arrives; up to `inline_bytes_max` bytes are left to be stored with the job.
+    """Take a body in as it arrives.
+
+    Up to `inline_bytes_max` bytes are left to be stored with the job.
 
     `part` keeps uploads of this node apart from those of others in the same objects, of whose jobs it knows nothing; `key` is the whole
     name of the object, where it is to have one.
@@ -69,12 +71,17 @@ def discard_staged(staged: StagedBody, *, objects: ObjectStore) -> None:
 
 
 def named_objects(unfinished: Iterable[Job]) -> frozenset[str]:
-    """Keys of the staged objects that jobs need. Raises Corrupt for a job of which that cannot be read."""
+    """Keys of the staged objects that jobs need.
+
+    Raises Corrupt for a job of which that cannot be read.
+    """
     return frozenset(key for job in unfinished for key in read_objects(job).keys)
 
 
 def collect_staged(*, objects: ObjectStore, jobs: Jobs, clock: Clock, lifetime_s: float, part: str = "") -> int:
-    """Delete staged objects older than the lifetime that no unfinished job names; returns how many.
+    """Delete staged objects older than the lifetime that no unfinished job names.
+
+    Returns how many.
 
     The jobs are read before the objects are listed: a job enqueued later names an object that is younger than the lifetime.
     """

@@ -102,7 +102,10 @@ class TryPorts:
 
 
 def run_try(job: Job, run: JobRun, *, ports: TryPorts) -> Mapping[str, object]:
-    """What a push would do. Raises what says nothing of the push: NotFound, Corrupt, External, InvalidManifest."""
+    """What a push would do.
+
+    Raises what says nothing of the push: NotFound, Corrupt, External, InvalidManifest.
+    """
     request = read_try_request(job)
     state, given, now = _target(request.target, ports)
     with ports.files.exchange.session() as folder:
@@ -120,7 +123,10 @@ def run_try(job: Job, run: JobRun, *, ports: TryPorts) -> Mapping[str, object]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """What is tried: a file, and where it would go. `shown` is kept for whoever shows the result."""
+    """What is tried: a file, and where it would go.
+
+    `shown` is kept for whoever shows the result.
+    """
 
     staged: StagedBody
     file_name: str
@@ -150,7 +156,10 @@ def enqueue_try(trial: Trial, *, subject: Subject, jobs: Jobs, clock: Clock, ent
 
 
 def planned_state(snapshot: DatasetSnapshot, *, now: Instant, column_name_bytes_max: int) -> ChainState:
-    """The chain that a root dataset would begin with. Raises InvalidManifest, IncompatibleSchema, LimitExceeded."""
+    """The chain that a root dataset would begin with.
+
+    Raises InvalidManifest, IncompatibleSchema, LimitExceeded.
+    """
     blocks = plan_creation(snapshot, dataset_id=NO_DATASET, system_time=now, resolve=lambda _: None)
     state = fold_blocks(ChainState.empty(), blocks)
     check_sources(snapshot, state.vocabulary, name_bytes_max=column_name_bytes_max)
@@ -220,7 +229,7 @@ def _taken_in(
 
 
 def _first_records(path: Path, vocabulary: DatasetVocabulary) -> list[object]:
-    """The first records of a slice as JSON, without the columns that only a commit gives a meaning."""
+    """The first records of a slice as JSON, without columns that a commit fills."""
     with open_slice(path, vocabulary) as reader:
         names = [name for name in reader.schema.names if name not in (vocabulary.offset, vocabulary.system_time)]
         found: list[object] = []
@@ -233,7 +242,10 @@ def _first_records(path: Path, vocabulary: DatasetVocabulary) -> list[object]:
 
 
 class _Look:
-    """One look at the rows of a file, as its reader would take them; none where that cannot be told."""
+    """One look at the rows of a file, as its reader would take them.
+
+    None where that cannot be told.
+    """
 
     def __init__(self, path: Path, read: ReadStep, run: JobRun, ports: TryPorts) -> None:
         self._rows: int | None = None
@@ -297,7 +309,7 @@ def _shape_of(read: ReadStep) -> FileShape | None:
 
 
 def _wanted(read: ReadStep, names: Sequence[str]) -> tuple[list[WantedColumn], dict[str, str]]:
-    """What columns are read as, and what those are called that go by another name here."""
+    """Types by which columns are read, and the names of renamed ones."""
     schema = read_columns(read)
     wanted = [_wanted_column(declared) for declared in schema.fields] if schema is not None else []
     if not isinstance(read, ReadStepCsv) or read.header:

@@ -1,4 +1,4 @@
-"""Files of somebody that no dataset has yet: uploaded once, judged, tried, and pushed at last.
+"""Uploaded files without a dataset yet: judged, tried, and finally pushed.
 
 Owns their objects and the jobs that work on them. An upload is known by the job that judges it. Invariants: only the account that has uploaded a
 file may use it; it may be used for half of the lifetime of staged objects, so that the collector never takes one that a job is about to name.
@@ -44,7 +44,10 @@ _ACCOUNT_DIGITS = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UploadPorts:
-    """What uploads work with. `part` keeps those of this node apart; of an account the last `per_account_max` files are kept."""
+    """What uploads work with.
+
+    `part` keeps those of this node apart; of an account the last `per_account_max` files are kept.
+    """
 
     objects: ObjectStore
     jobs: Jobs
@@ -58,7 +61,7 @@ class UploadPorts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upload:
-    """A file that was judged: the object that holds it, its size and SHA3-256, what its owner calls it, how it is written.
+    """A judged file: its object, size, SHA3-256, owner's name for it, and format.
 
     `url` is where it was fetched, None if it was uploaded. `found` is what judging has found (`judge_file`).
     """
@@ -79,7 +82,10 @@ class Upload:
 
 
 def upload_file(chunks: Iterator[bytes], *, file_name: str, subject: Subject, ports: UploadPorts) -> Job:
-    """Take a file in as it arrives; the job that judges it. Raises LimitExceeded before it is read, InvalidRequest for an empty one."""
+    """Take a file in as it arrives; the job that judges it.
+
+    Raises LimitExceeded before it is read, InvalidRequest for an empty one.
+    """
     staged = stage_upload(chunks, subject=subject, ports=ports)
     file = ReceivedFile(size=staged.size, digest=staged.digest)
     request = JudgeRequest(upload=str(staged.key), file_name=shown_name(file_name), file=file)
@@ -87,7 +93,10 @@ def upload_file(chunks: Iterator[bytes], *, file_name: str, subject: Subject, po
 
 
 def upload_url(url: str, *, subject: Subject, ports: UploadPorts) -> Job:
-    """The job that fetches a file and judges it. Raises LimitExceeded, InvalidRequest for what is no address of a file."""
+    """The job that fetches a file and judges it.
+
+    Raises LimitExceeded, InvalidRequest for what is no address of a file.
+    """
     if (
         not url.startswith(("http://", "https://"))
         or len(url) > URL_CHARACTERS_MAX
@@ -101,7 +110,10 @@ def upload_url(url: str, *, subject: Subject, ports: UploadPorts) -> Job:
 
 
 def judge_again(job: Job, shape: FileShape, *, subject: Subject, ports: UploadPorts) -> Job:
-    """The job that judges the file of another one as if it were written in `shape`. Raises NotFound."""
+    """The job that judges the file of another one as if it were written in `shape`.
+
+    Raises NotFound.
+    """
     request = _judged_request(job, subject)
     file = request.file
     if isinstance(file, FileToFetch) and job.result is not None:
@@ -113,7 +125,10 @@ def judge_again(job: Job, shape: FileShape, *, subject: Subject, ports: UploadPo
 
 
 def judged_upload(job: Job, *, subject: Subject, ports: UploadPorts) -> Upload:
-    """What a job has judged. Raises NotFound for a job of somebody else, one that has not succeeded, and a file that is gone."""
+    """What a job has judged.
+
+    Raises NotFound for a job of somebody else, one that has not succeeded, and a file that is gone.
+    """
     request = _judged_request(job, subject)
     if job.status is not JobStatus.SUCCEEDED or job.result is None:
         raise _gone()
@@ -132,7 +147,10 @@ def judged_upload(job: Job, *, subject: Subject, ports: UploadPorts) -> Upload:
 
 
 def tried_upload(job: Job, *, subject: Subject, ports: UploadPorts) -> tuple[StagedBody, TryRequest]:
-    """The file of a trial, and the request of its job. Raises NotFound for a job of somebody else, and a file that is gone."""
+    """The file of a trial, and the request of its job.
+
+    Raises NotFound for a job of somebody else, and a file that is gone.
+    """
     _check_own(job, subject, JobKind.TRY)
     request = read_try_request(job)
     _check_usable(request.upload, ports)
@@ -140,7 +158,10 @@ def tried_upload(job: Job, *, subject: Subject, ports: UploadPorts) -> tuple[Sta
 
 
 def stage_upload(chunks: Iterator[bytes], *, subject: Subject, ports: UploadPorts) -> StagedBody:
-    """Take a file in as it arrives. Raises LimitExceeded before it is read, InvalidRequest for an empty one."""
+    """Take a file in as it arrives.
+
+    Raises LimitExceeded before it is read, InvalidRequest for an empty one.
+    """
     key = _new_key(subject, ports)
     staged = stage_body(chunks, objects=ports.objects, entropy=ports.entropy, inline_bytes_max=0, key=key)
     if not staged.size:
@@ -160,7 +181,7 @@ def shown_name(name: str) -> str:
 
 
 def _new_key(subject: Subject, ports: UploadPorts) -> str:
-    """Raises LimitExceeded if the account has as many files as it may, or has pushed too often."""
+    """Raises LimitExceeded if the account has too many files or pushed too often."""
     account = account_of(subject)
     ports.quotas.take_push(subject)
     if subject.account is not None:
@@ -172,7 +193,10 @@ def _new_key(subject: Subject, ports: UploadPorts) -> str:
 
 
 def _make_room(keys: Sequence[str], ports: UploadPorts) -> None:
-    """Remove the oldest files of an account that has as many as it may. Raises LimitExceeded if jobs need all of them."""
+    """Remove the oldest files of an account that has as many as it may.
+
+    Raises LimitExceeded if jobs need all of them.
+    """
     surplus = len(keys) + 1 - ports.per_account_max
     if surplus <= 0:
         return

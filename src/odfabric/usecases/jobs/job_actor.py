@@ -1,4 +1,4 @@
-"""Who has asked for a job: as the audit names them, and with the rights that they have now.
+"""The requester of a job: as the audit names them, with their present rights.
 
 Owns what becomes of the member `by` of a request. The account itself is a column of the job.
 Invariant: a job is done with the rights that its account has at that moment, within the bounds of the token by which it was asked for.
@@ -21,7 +21,10 @@ from odfabric.usecases.rights.access import Access
 
 
 def account_of(subject: Subject) -> str:
-    """What a job stores as its account: the id. Raises Unauthenticated for a stranger, who cannot ask for jobs."""
+    """What a job stores as its account: the id.
+
+    Raises Unauthenticated for a stranger, who cannot ask for jobs.
+    """
     return str(signed_in(subject).id)
 
 
@@ -38,7 +41,10 @@ def envelope_of(subject: Subject) -> Envelope:
 
 
 def actor_of(job: Job) -> Actor:
-    """Who has asked; the node itself for jobs that no person asked for. Raises Corrupt."""
+    """Who has asked; the node itself for jobs that no person asked for.
+
+    Raises Corrupt.
+    """
     by = read_envelope(job).by
     if by is None:
         return THE_NODE
@@ -47,7 +53,10 @@ def actor_of(job: Job) -> Actor:
 
 
 def trace_of_job(job: Job) -> TraceContext | None:
-    """The trace of the request by which the job was asked for; None also if that is damaged, which running the job reports."""
+    """The trace of the request by which the job was asked for.
+
+    None also if that is damaged, which running the job reports.
+    """
     try:
         by = read_envelope(job).by
     except Corrupt:

@@ -1,4 +1,4 @@
-"""The job that a verb is being run for: its id, its progress, and what it must remember over attempts.
+"""The job that a verb is run for: its id, its progress, and memory over attempts.
 
 Owns the progress document of a job row. Invariant: the system time of an attempt is fixed per (job, base head) and durable before
 the engine runs, so that a repeated attempt on the same base makes the same bytes.
@@ -38,16 +38,22 @@ class JobRun(Protocol):
         """Who has asked for it."""
 
     def report(self, progress: EngineProgress) -> None:
-        """Tell whoever watches how far the work is. Raises LeaseLost if the job is no longer ours."""
+        """Tell whoever watches how far the work is.
+
+        Raises LeaseLost if the job is no longer ours.
+        """
 
     def confirm(self) -> None:
-        """Asked when all is ready to be committed. Raises LeaseLost if the job was cancelled or taken over meanwhile."""
+        """Asked when all is ready to be committed.
+
+        Raises LeaseLost if the job was cancelled or taken over meanwhile.
+        """
 
     def system_time(self, base: ChainState) -> Instant:
         """The system time of blocks to be built on `base`. Raises LeaseLost."""
 
     def began_at(self, dataset: DatasetId, head: Multihash) -> Multihash:
-        """The head of the dataset when the job began with it: `head` at its first attempt, remembered over all.
+        """The head when the job began: `head` at its first attempt, remembered over all.
 
         It is stored with the next heartbeat, and before a commit there is one.
         """
@@ -56,11 +62,13 @@ class JobRun(Protocol):
         """Jobs of the same dataset directly behind this one that nobody has tried yet."""
 
     def take_along(self, job_ids: Sequence[str]) -> None:
-        """From now on the work of these jobs is done with this one's: they end as it does, or wait for their own turn."""
+        """Do these jobs together with this one: they end with it or wait their turn."""
 
 
 class LeasedRun:
-    """A leased job. Progress is written at most every `report_ms`, together with a longer lease.
+    """A leased job.
+
+    Progress is written at most every `report_ms`, together with a longer lease.
 
     `listener` is told the progress too; `stopping` is asked whether whoever runs the job wants to end.
     """
@@ -106,7 +114,10 @@ class LeasedRun:
             self.heartbeat()
 
     def confirm(self) -> None:
-        """See the protocol. Raises Determinate if a job that was taken along was cancelled."""
+        """See the protocol.
+
+        Raises Determinate if a job that was taken along was cancelled.
+        """
         self.heartbeat()
         if self.together and self._jobs.queued(self.together) != frozenset(self.together):
             raise Determinate("a push that was to be committed with others was cancelled")

@@ -1,4 +1,6 @@
-"""Which jobs somebody may see and cancel: those that they asked for, and those on datasets that they may change.
+"""Jobs that somebody may see and cancel.
+
+Those that they asked for, and those on datasets that they may change.
 
 Invariant: a token sees only what it could have asked for itself or may read, and cancels only the former.
 """
@@ -32,14 +34,17 @@ AHEAD_MAX = 200
 
 @dataclass(frozen=True, slots=True)
 class JobsAhead:
-    """Jobs ahead of one in the queue of its dataset: how many, and those that the subject may see, newest first."""
+    """Jobs ahead in a dataset's queue: how many, and visible ones, newest first."""
 
     count: int
     seen: tuple[Job, ...]
 
 
 def seen_job(job_id: str, *, subject: Subject, access: Access, jobs: Jobs) -> Job:
-    """A job. Raises NotFound for one that is not there, or that the subject may not see."""
+    """A job.
+
+    Raises NotFound for one that is not there, or that the subject may not see.
+    """
     found = jobs.get(job_id)
     if found is None or not may_see_job(found, subject, access):
         raise NotFound("job", job_id)
@@ -47,12 +52,12 @@ def seen_job(job_id: str, *, subject: Subject, access: Access, jobs: Jobs) -> Jo
 
 
 def seen_jobs(dataset: DatasetId | None, *, limit: int, subject: Subject, access: Access, jobs: Jobs) -> Sequence[Job]:
-    """Jobs newest first that the subject may see, of the last `limit` of a dataset or of the node."""
+    """Jobs that the subject may see, newest first, of a dataset's or node's `limit`."""
     return [job for job in jobs.page(dataset=dataset, limit=limit) if may_see_job(job, subject, access)]
 
 
 def jobs_ahead(job: Job, *, subject: Subject, access: Access, jobs: Jobs) -> JobsAhead:
-    """What a queued job waits for: unfinished jobs of its dataset that were asked for before it."""
+    """What a queued job waits for: earlier unfinished jobs of its dataset."""
     if job.dataset_id is None or job.status is not JobStatus.QUEUED:
         return JobsAhead(0, ())
     unfinished = jobs.page(dataset=job.dataset_id, unfinished_only=True, limit=AHEAD_MAX)
@@ -62,7 +67,10 @@ def jobs_ahead(job: Job, *, subject: Subject, access: Access, jobs: Jobs) -> Job
 
 
 def cancellable_job(job_id: str, *, subject: Subject, access: Access, jobs: Jobs) -> Job:
-    """A job that the subject may cancel. Raises NotFound as `seen_job`, AccessDenied for a token that goes less far."""
+    """A job that the subject may cancel.
+
+    Raises NotFound as `seen_job`, AccessDenied for a token that goes less far.
+    """
     found = seen_job(job_id, subject=subject, access=access, jobs=jobs)
     action, scope = _ACTIONS[found.kind]
     if not subject.has_scope(scope):
@@ -71,7 +79,7 @@ def cancellable_job(job_id: str, *, subject: Subject, access: Access, jobs: Jobs
 
 
 def may_see_job(job: Job, subject: Subject, access: Access) -> bool:
-    """Whether the subject has asked for it, is an admin of the node, or may change its dataset."""
+    """Whether the subject asked for it, is a node admin, or may change its dataset."""
     account = subject.account
     if account is None:
         return False

@@ -1,4 +1,4 @@
-"""Problem documents (RFC 9457): how an error of the closed tree looks in a job row, an HTTP answer or on a terminal.
+"""Problem documents (RFC 9457): errors in job rows, answers, on terminals.
 
 Owns the members and their names; which status a leaf has is decided by each edge. Members of the place (file, line, column, field,
 row, rule, queryLine, queryColumn) stand at the top, for people who read one error, and again in `errors`, for programs that read a list: all that is
@@ -17,7 +17,10 @@ _MEMBERS = {"query_line": "queryLine", "query_column": "queryColumn"}
 
 
 def problem_document(error: OdfError) -> dict[str, object]:
-    """`type`, `code`, `title`, `detail`, `message`, and whatever of place, errors, hint, limit, kind, heads and users is known."""
+    """`type`, `code`, `title`, `detail`, `message`, and what else is known.
+
+    Whatever of place, errors, hint, limit, kind, heads and users is known.
+    """
     document: dict[str, object] = {
         "type": PROBLEM_TYPE_PREFIX + error.code,
         "code": error.code,
@@ -45,7 +48,7 @@ def problem_document(error: OdfError) -> dict[str, object]:
 
 
 def query_refusal(members: Mapping[str, object]) -> InvalidQuery:
-    """The way back from an entry of `errors`, or from a document, of a query that was refused."""
+    """A refused query's error again, from an entry of `errors` or a document."""
     names = {_MEMBERS.get(each.name, each.name): each.name for each in fields(Place)}
     place = {name: members[member] for member, name in names.items() if isinstance(members.get(member), int | str)}
     hint, suggestion = members.get("hint"), members.get("suggestion")
@@ -59,7 +62,7 @@ def query_refusal(members: Mapping[str, object]) -> InvalidQuery:
 
 
 def problem_lines(document: Mapping[str, object]) -> list[str]:
-    """A document as lines for people: all that is wrong with a query, and what is accepted instead."""
+    """A document as lines for people: all faults of a query, and valid alternatives."""
     errors = document.get("errors") if document.get("code") == InvalidQuery.code else None
     refusals = [query_refusal(one) for one in errors if isinstance(one, dict)] if isinstance(errors, list) else []
     if not refusals:
@@ -95,7 +98,10 @@ def _members(place: Place) -> dict[str, object]:
 
 
 def internal_problem(bug: Exception) -> dict[str, object]:
-    """The document of a failure that is no leaf of the tree: a bug. It names the kind of exception and nothing else."""
+    """The document of a failure that is no leaf of the tree: a bug.
+
+    It names the kind of exception and nothing else.
+    """
     message = f"Internal error ({type(bug).__name__})"
     return {
         "type": PROBLEM_TYPE_PREFIX + "internal-error",

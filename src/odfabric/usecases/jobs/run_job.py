@@ -1,4 +1,4 @@
-"""Run a leased job to its end: dispatch, retry what may be retried, fail what may not.
+"""Run a leased job to its end: dispatch, retries, failure.
 
 Invariant: a job row ends exactly once, by whoever holds its newest fence; work that outside failures interrupt goes back to the
 queue with a growing pause, and what a person interrupts at once. Not here: who leases jobs and when (the worker's runner, or the command line for its own).
@@ -31,7 +31,10 @@ JobVerb = Callable[[Job, LeasedRun], Mapping[str, object]]
 
 @dataclass(frozen=True, slots=True)
 class RetryRule:
-    """How often, and after which pauses in seconds, a job is tried again; `wished_pause_s_max` is granted to whoever failed."""
+    """How often, and after which pauses in seconds, a job is tried again.
+
+    `wished_pause_s_max` is granted to whoever failed.
+    """
 
     attempts_max: int
     pause_s: float
@@ -39,7 +42,10 @@ class RetryRule:
     wished_pause_s_max: float
 
     def due_at(self, attempts: int, now: Instant, *, wished_s: int | None = None) -> Instant:
-        """When the next attempt is due, doubling from `pause_s`; not before whoever failed wishes, within bounds."""
+        """When the next attempt is due, doubling from `pause_s`.
+
+        Not before whoever failed wishes, within bounds.
+        """
         pause = min(self.pause_s * 2 ** min(attempts - 1, 30), self.pause_s_max)
         pause = max(pause, min(wished_s or 0, self.wished_pause_s_max))
         return Instant(now.epoch_ns + int(pause * NANOS_PER_SECOND))
@@ -56,7 +62,9 @@ def run_job(
     retry: RetryRule,
     reported: Callable[[Job, Mapping[str, object]], Sequence[Event]],
 ) -> None:
-    """Run the job once and record how it ended. Never raises for failures of the job itself.
+    """Run the job once and record how it ended.
+
+    Never raises for failures of the job itself.
 
     `committed` is the result of a job that has committed already, whatever happened afterwards: such a job has succeeded. `reported` are
     the events of a result.
@@ -107,7 +115,10 @@ def _record_bug(
     jobs: Jobs,
     clock: Clock,
 ) -> bool:
-    """Whether the job has ended. What was committed before the bug is told: whoever hears "failed" pushes again."""
+    """Whether the job has ended.
+
+    What was committed before the bug is told: whoever hears "failed" pushes again.
+    """
     try:
         result = committed(run.lease.job)
     except OdfError:
@@ -150,7 +161,10 @@ def _record_failure(
 
 
 def _is_repeatable(job: Job, error: OdfError) -> bool:
-    """Outside failures; a lost race, unless the job insists on a head; our own key or job found committed by another holder."""
+    """Outside failures; a lost race, unless the job insists on a head.
+
+    Our own key or job found committed by another holder.
+    """
     match error:
         case External():
             # A run of a flow has its own rule of attempts.

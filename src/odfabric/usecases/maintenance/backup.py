@@ -1,4 +1,6 @@
-"""Backups of a node: its database at one moment, its keys, and the objects, which later backups in the same place share.
+"""Backups of a node: database at one moment, keys, objects.
+
+Later backups in the same place share the objects.
 
 Owns the layout of a place with backups, any store of objects:
 
@@ -60,7 +62,10 @@ Listener = Callable[[str, int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backup:
-    """A finished backup. `parts` has the SHA3-256 of each, in hexadecimal; `damaged` are keys that were left out, with the reason."""
+    """A finished backup.
+
+    `parts` has the SHA3-256 of each, in hexadecimal; `damaged` are keys that were left out, with the reason.
+    """
 
     id: str
     created_at: str
@@ -108,7 +113,10 @@ def back_up(
     entropy: Entropy,
     listener: Listener = lambda stage, done: None,
 ) -> Backup:
-    """Make one; objects that are in the place already are not copied again. Raises InvalidRequest, Determinate, Indeterminate."""
+    """Make one; objects that are in the place already are not copied again.
+
+    Raises InvalidRequest, Determinate, Indeterminate.
+    """
     now = clock.now()
     moment = str(now).partition(".")[0].removesuffix("Z").replace(":", "")
     writing = _Writing(ports, f"{moment}Z-{entropy.random_bytes(3).hex()}", listener)
@@ -137,7 +145,10 @@ def back_up(
 
 
 def backups(place: ObjectStore) -> list[Backup]:
-    """Finished backups, oldest first. Raises Corrupt for a manifest that is none, InvalidRequest for one of a later format."""
+    """Finished backups, oldest first.
+
+    Raises Corrupt for a manifest that is none, InvalidRequest for one of a later format.
+    """
     keys = (key for key in place.keys(_BACKUPS) if key.endswith(f"/{_MANIFEST}"))
     return sorted((_manifest(place, key) for key in keys), key=lambda backup: backup.created_at)
 
@@ -149,7 +160,9 @@ def restore(
     put_files: Callable[[Mapping[str, bytes]], None],
     listener: Listener = lambda stage, done: None,
 ) -> Backup:
-    """Bring a backup back, the newest if none is named; with what is `damaged`, which did not come back.
+    """Bring a backup back, the newest if none is named.
+
+    With what is `damaged`, which did not come back.
 
     Raises NotFound, Corrupt for a part that is not what it was, AlreadyExists for a node that is there already, Determinate, Indeterminate.
     """
@@ -197,7 +210,7 @@ class _Writing:
         return count
 
     def refs(self, datasets: Iterable[str]) -> None:
-        """Before the objects: a ref that is read now names a block that was written before."""
+        """Read refs before the objects: a ref names a block that was written before."""
         objects = self._ports.objects
         keys = (key for text in datasets for key in _refs_of(text))
 
@@ -348,14 +361,20 @@ def _refs_of(stored_id: str) -> tuple[str, str]:
 
 
 def _is_kept(key: str) -> bool:
-    """Write-once objects of datasets, and uploads that jobs wait with; not what a node makes again, as indexes."""
+    """Write-once objects of datasets, and uploads that jobs wait with.
+
+    Not what a node makes again, as indexes.
+    """
     if dataset_of_key(key) is None:
         return key.startswith(STAGING_PREFIX)
     return key.split("/")[1] not in _REPLACEABLE
 
 
 def _copy(key: str, source: ObjectStore, source_key: str, target: ObjectStore, target_key: str) -> None:
-    """Copy an object. Raises NotFound, Corrupt if it is not what its name, the last part of `key`, says; then nothing is written."""
+    """Copy an object.
+
+    Raises NotFound, Corrupt if it is not what its name, the last part of `key`, says; then nothing is written.
+    """
 
     def chunks() -> Iterator[bytes]:
         digest = hashlib.sha3_256()

@@ -1,4 +1,6 @@
-"""Collect what no chain names: blocks, slices and checkpoints of commits that came to nothing, and objects of deleted datasets.
+"""Collect objects that no chain names.
+
+Blocks, slices and checkpoints of commits that came to nothing, and objects of deleted datasets.
 
 Invariant: nothing that a chain names is deleted, however commits and the collector meet. An object goes only when it is older than the
 lifetime and than every unfinished job; the last look at the chain and the deletion hold the dataset's lock, under which a commit
@@ -66,7 +68,7 @@ class Litter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectedPortion:
-    """What came of some objects of one dataset (None: of no dataset): how many were looked at, what was deleted."""
+    """A portion of a dataset's objects (None: of none): number seen, what was deleted."""
 
     dataset: DatasetId | None
     looked_at: int
@@ -76,7 +78,10 @@ class CollectedPortion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectPorts:
-    """What a collection works with. `portion_max` is how many names of objects are in memory at once."""
+    """What a collection works with.
+
+    `portion_max` is how many names of objects are in memory at once.
+    """
 
     repository: Repository
     removed: RemovedDatasets
@@ -93,7 +98,9 @@ class CollectPorts:
 
 
 def collect_objects(*, ports: CollectPorts, dry_run: bool) -> Iterator[CollectedPortion]:
-    """One round over all objects, portion by portion; with `dry_run` nothing is deleted, only told.
+    """One round over all objects, portion by portion.
+
+    With `dry_run` nothing is deleted, only told.
 
     May be left at any portion and begun again. Raises Determinate or Indeterminate.
     """
@@ -112,7 +119,10 @@ def collect_objects(*, ports: CollectPorts, dry_run: bool) -> Iterator[Collected
 
 
 def _oldest_kept(ports: CollectPorts) -> Instant | None:
-    """Objects from this moment on are kept: a job that is not finished may still commit what it wrote or met."""
+    """Objects from this moment on are kept.
+
+    A job that is not finished may still commit what it wrote or met.
+    """
     now = ports.clock.now()
     unfinished = ports.jobs.page(unfinished_only=True, limit=UNFINISHED_JOBS_MAX)
     if len(unfinished) == UNFINISHED_JOBS_MAX:
@@ -227,7 +237,10 @@ class _Collecting:
             yield row
 
     def _without_named(self, keys: set[str], rows: Iterable[BlockRow]) -> None:
-        """Take out of `keys` what the blocks are and name. Raises Corrupt if one of them cannot be read."""
+        """Take out of `keys` what the blocks are and name.
+
+        Raises Corrupt if one of them cannot be read.
+        """
         blocks = self._ports.repository.blocks(self._dataset)
         engines = engine_records_prefix(self._dataset)
         # Those about one block are few, and their names begin with its name.
@@ -254,7 +267,10 @@ class _Collecting:
 
 
 class Collection:
-    """Rounds of collecting in steps, with rests between them: what a worker does on the side. Remembers only where it is."""
+    """Rounds of collecting in steps, with rests, as a worker's background duty.
+
+    Its only memory is where it is.
+    """
 
     def __init__(self, ports: CollectPorts, *, rest_s: float) -> None:
         self._ports = ports

@@ -1,4 +1,4 @@
-"""Rebuild the database from the object store: catalog, heads, block index, idempotency records.
+"""Rebuild the database from objects: catalog, heads, block index, idempotency.
 
 Invariant: what `refs/head` says and nothing else becomes the head of record; every block is hashed and judged by all rules of a chain
 on its way; a dataset is taken whole, in one transaction, or left out and reported, and the others go on. Running it again changes
@@ -43,7 +43,10 @@ Listener = Callable[[str, int, int], None]
 
 
 class RebuildOutcome(Enum):
-    """What became of a dataset. `AHEAD`: the database has more than was published; the node publishes that by itself."""
+    """What became of a dataset.
+
+    `AHEAD`: the database has more than was published; the node publishes that by itself.
+    """
 
     REBUILT = "rebuilt"
     CAUGHT_UP = "caught up"
@@ -54,7 +57,9 @@ class RebuildOutcome(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebuiltDataset:
-    """One dataset. `blocks` is how many the database got; `problem` is why it was refused.
+    """One dataset.
+
+    `blocks` is how many the database got; `problem` is why it was refused.
 
     `beyond` lists blocks that continue the published head, oldest first, which nobody was told of; `adopted` if they were taken.
     """
@@ -87,7 +92,7 @@ class RebuiltDataset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebuildPorts:
-    """What a rebuild works with, and its limits: the longest chain, and the blocks that are in memory at once."""
+    """Ports and limits of a rebuild: longest chain, blocks in memory at once."""
 
     repository: Repository
     commits: Commits
@@ -98,7 +103,9 @@ class RebuildPorts:
 
 
 def rebuild(*, ports: RebuildPorts, adopt: bool, listener: Listener) -> Iterator[RebuiltDataset]:
-    """Every dataset of the object store in turn; with `adopt`, blocks beyond `refs/head` are taken too.
+    """Every dataset of the object store in turn.
+
+    With `adopt`, blocks beyond `refs/head` are taken too.
 
     Raises Determinate or Indeterminate if database or object store fail: what was yielded is done, and a repetition goes on.
     """
@@ -165,7 +172,10 @@ class _Rebuilding:
             raise _damaged(head_key(self._dataset), f"refs/head does not name a block: {error.message}") from error
 
     def _take(self, published: Multihash, *, base: Head | None) -> RebuiltDataset:
-        """Bring the database from `base` to the published head. Raises Corrupt, ChainsDiverged, AlreadyExists, ..."""
+        """Bring the database from `base` to the published head.
+
+        Raises Corrupt, ChainsDiverged, AlreadyExists, ...
+        """
         with self._ports.exchange.session() as folder:
             spool = ChainSpool(folder / "chain")
             try:
@@ -207,7 +217,10 @@ class _Rebuilding:
         )
 
     def _judged(self, spool: ChainSpool, state: ChainState) -> Iterator[ChainPage]:
-        """The blocks in pages, each judged on what came before it. Raises Corrupt naming the first that does not fit."""
+        """The blocks in pages, each judged on what came before it.
+
+        Raises Corrupt naming the first that does not fit.
+        """
         now, blocks, done = self._ports.clock.now(), spool.oldest_first(), 0
         while page := list(islice(blocks, self._ports.page_blocks_max)):
             records: list[IdempotencyRecord] = []

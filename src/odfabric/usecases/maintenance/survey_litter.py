@@ -1,4 +1,6 @@
-"""What a collection would delete, in short: for people who want to know before, or why the disk fills.
+"""What a collection would delete, in short, for people.
+
+For those who want to know before, or why the disk fills.
 
 Bounded in time and in what is remembered. Nothing is deleted. Not here: what is litter (`collect_objects`).
 """
@@ -19,7 +21,10 @@ SHOWN_MAX = 100
 
 @dataclass(slots=True)
 class Surveyed:
-    """Counts of objects and bytes; `largest` are the largest litter, largest first. `is_cut`: there was no time for all."""
+    """Counts of objects and bytes; `largest` are the largest litter, largest first.
+
+    `is_cut`: there was no time for all.
+    """
 
     looked_at: int = 0
     objects: int = 0

@@ -23,7 +23,10 @@ EMAIL_CHARACTERS_MAX = 254
 
 
 def find_account(name: str, *, subject: Subject, ports: PeoplePorts) -> Account:
-    """An account by its name, for whoever has an account. Raises Unauthenticated, AccessDenied for a narrow token, NotFound."""
+    """An account by its name, for whoever has an account.
+
+    Raises Unauthenticated, AccessDenied for a narrow token, NotFound.
+    """
     ports.access.require_reader(subject, shown=f"the account {name}")
     return named_account(name, ports=ports)
 
@@ -45,7 +48,7 @@ def list_accounts(
     limit: int,
     ports: PeoplePorts,
 ) -> Sequence[Account]:
-    """A page of all accounts, or of those that have a text in their name or e-mail address. For admins of the node.
+    """A page of all accounts, or those with a text in name or e-mail, for admins.
 
     Raises Unauthenticated, AccessDenied, InvalidName.
     """
@@ -63,7 +66,10 @@ def new_account(
     is_admin: bool = False,
     ports: PeoplePorts,
 ) -> Account:
-    """A new account with an identity of its own, not stored yet. Raises InvalidName for a reserved name, InvalidRequest."""
+    """A new account with an identity of its own, not stored yet.
+
+    Raises InvalidName for a reserved name, InvalidRequest.
+    """
     check_account_name(name)
     return Account(
         id=KeyAccountId(ports.keys.create().public),
@@ -79,7 +85,9 @@ def new_account(
 def create_account(
     name: str, *, display_name: str | None, email: str | None, subject: Subject, ports: PeoplePorts
 ) -> Account:
-    """A user who has no password yet: an invitation, or an OpenID Connect identity, lets them in. For admins of the node.
+    """Create a user without a password. For admins of the node.
+
+    An invitation, or an OpenID Connect identity, lets them in.
 
     Raises InvalidName, AlreadyExists, Unauthenticated, AccessDenied.
     """
@@ -111,7 +119,9 @@ def change_account(
     subject: Subject,
     ports: PeoplePorts,
 ) -> Account:
-    """Change what an account says of itself; None leaves it, an empty e-mail removes it. For itself, its admins, and the node's.
+    """Change what an account says of itself.
+
+    None leaves it, an empty e-mail removes it. For itself, its admins, and the node's.
 
     `version` is the one that the caller has seen. Raises Changed if there is another one, NotFound, AccessDenied, InvalidRequest.
     """
@@ -130,7 +140,10 @@ def change_account(
 def set_admin(
     name: str, is_admin: bool, *, version: int | None = None, subject: Subject, ports: PeoplePorts
 ) -> Account:
-    """Make a user an admin of the node, or no admin any more. Raises LastAdmin, Changed, NotFound, AccessDenied."""
+    """Make a user an admin of the node, or no admin any more.
+
+    Raises LastAdmin, Changed, NotFound, AccessDenied.
+    """
     account = _administered(name, version, subject=subject, ports=ports)
     if account.kind is not AccountKind.USER:
         raise InvalidRequest(f"{account.name} is an organisation", hint="make one of its members an admin of the node")
@@ -144,7 +157,10 @@ def set_admin(
 def set_suspended(
     name: str, is_suspended: bool, *, version: int | None = None, subject: Subject, ports: PeoplePorts
 ) -> Account:
-    """Suspend an account, of which every credential stops at once, or let it in again. Raises LastAdmin, Changed, NotFound."""
+    """Suspend an account, of which every credential stops at once, or let it in again.
+
+    Raises LastAdmin, Changed, NotFound.
+    """
     account = _administered(name, version, subject=subject, ports=ports)
     if (account.suspended_at is not None) == is_suspended:
         return account
@@ -156,20 +172,29 @@ def set_suspended(
 def set_limits(
     name: str, limits: AccountLimits, *, version: int | None = None, subject: Subject, ports: PeoplePorts
 ) -> Account:
-    """Give an account limits other than those of the node's settings. Raises Changed, NotFound, AccessDenied."""
+    """Give an account limits other than those of the node's settings.
+
+    Raises Changed, NotFound, AccessDenied.
+    """
     account = _administered(name, version, subject=subject, ports=ports)
     entry = ports.entry(AuditKind.LIMITS_CHANGED, subject, target=str(account.name))
     return ports.accounts.change(replace(account, limits=limits), audit=entry)
 
 
 def delete_account(name: str, *, subject: Subject, ports: PeoplePorts) -> None:
-    """Delete an account that owns no datasets. For itself, its admins, and the node's. Raises InUse, LastAdmin, NotFound."""
+    """Delete an account that owns no datasets.
+
+    For itself, its admins, and the node's. Raises InUse, LastAdmin, NotFound.
+    """
     account = managed_account(name, subject=subject, ports=ports)
     ports.accounts.delete(account.id, audit=ports.entry(AuditKind.ACCOUNT_DELETED, subject, target=str(account.name)))
 
 
 def managed_account(name: str, *, subject: Subject, ports: PeoplePorts) -> Account:
-    """An account that the subject may manage. Raises NotFound, Unauthenticated, AccessDenied, InvalidName."""
+    """An account that the subject may manage.
+
+    Raises NotFound, Unauthenticated, AccessDenied, InvalidName.
+    """
     account_name = parse_name(name, type_name="AccountName")
     ports.access.require_here(subject, Action.MANAGE, under=account_name, shown=f"the account {name}")
     return named_account(name, ports=ports)
@@ -194,7 +219,10 @@ def checked_display_name(text: str) -> str:
 
 
 def checked_email(text: str | None) -> str | None:
-    """None for an empty one. Raises InvalidRequest for a text that is no address. Whether it is theirs is not checked."""
+    """None for an empty one.
+
+    Raises InvalidRequest for a text that is no address. Whether it is theirs is not checked.
+    """
     if not text:
         return None
     local, at, domain = text.rpartition("@")

@@ -1,4 +1,4 @@
-"""The device flow (RFC 8628): a command line asks for a token, a person approves it in a browser.
+"""Device flow (RFC 8628): a command asks for a token, a person approves it online.
 
 Invariant: a device gets a token once, only after somebody with an account has said yes, and with no more than that person's own rights.
 """
@@ -39,7 +39,7 @@ class DeviceAnswer(Enum):
 
 @dataclass(frozen=True, slots=True)
 class StartedDevice:
-    """What the device is told: its own code, and the authorisation that a person looks at."""
+    """The device's code, and the authorisation that a person looks at."""
 
     device_code: str
     authorisation: DeviceAuthorisation
@@ -70,7 +70,10 @@ def start_device(client: str, *, scopes: frozenset[Scope] | None, ports: PeopleP
 
 
 def look_at_device(user_code: str, *, subject: Subject, ports: PeoplePorts) -> DeviceAuthorisation:
-    """What a person is asked about. Raises NotFound for a code that nobody waits with, Unauthenticated."""
+    """What a person is asked about.
+
+    Raises NotFound for a code that nobody waits with, Unauthenticated.
+    """
     ports.access.require_here(subject, Action.SIGN_IN, shown="this node")
     found = ports.devices.by_user_code(_as_stored(user_code))
     if found is None or found.expires_at <= ports.clock.now() or found.decision is not DeviceDecision.PENDING:
@@ -79,7 +82,10 @@ def look_at_device(user_code: str, *, subject: Subject, ports: PeoplePorts) -> D
 
 
 def decide_device(user_code: str, *, approve: bool, subject: Subject, ports: PeoplePorts) -> DeviceAuthorisation:
-    """A person says yes or no. Raises NotFound, Unauthenticated, AccessDenied for a token that may make none, or none that goes so far."""
+    """A person says yes or no.
+
+    Raises NotFound, Unauthenticated, AccessDenied for a token that may make none, or none that goes so far.
+    """
     found = look_at_device(user_code, subject=subject, ports=ports)
     account = subject.account
     if account is None:

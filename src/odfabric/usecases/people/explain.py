@@ -13,7 +13,10 @@ from odfabric.usecases.people.ports import PeoplePorts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explained:
-    """`account` None: a stranger. `reasons` are sentences; `allowed` the actions that a credential with all scopes may."""
+    """`account` None: a stranger.
+
+    `reasons` are sentences; `allowed` the actions that a credential with all scopes may.
+    """
 
     account: str | None
     dataset: str
@@ -33,7 +36,10 @@ class Explained:
 
 
 def explain(entry: CatalogEntry, name: str | None, *, subject: Subject, ports: PeoplePorts) -> Explained:
-    """For admins of the node. Raises NotFound for an account that is not there, AccountSuspended, AccessDenied."""
+    """For admins of the node.
+
+    Raises NotFound for an account that is not there, AccountSuspended, AccessDenied.
+    """
     ports.access.require_here(subject, Action.ADMINISTER, shown="this node")
     whose = STRANGER if name is None else ports.access.subject(named_account(name, ports=ports))
     grants = ports.access.grants(entry.id, whose)

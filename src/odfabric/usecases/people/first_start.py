@@ -18,7 +18,10 @@ from odfabric.ports.people.accounts import Accounts
 
 
 def make_first_accounts(*, local: AccountId, system: AccountId, accounts: Accounts, clock: Clock) -> None:
-    """Make `local`, the operator's own account and an admin, and `system`, which owns the node's datasets, unless they are there."""
+    """Make the accounts `local` and `system` unless they are there.
+
+    `local` is the operator's own account and an admin, `system` owns the node's datasets.
+    """
     _make(LOCAL_ACCOUNT, local, AccountKind.USER, "Operator", is_admin=True, accounts=accounts, clock=clock)
     _make(SYSTEM_ACCOUNT, system, AccountKind.USER, "This node", is_admin=False, accounts=accounts, clock=clock)
 

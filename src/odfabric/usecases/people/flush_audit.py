@@ -1,4 +1,6 @@
-"""The audit as a dataset: entries of the log go on into `system/audit`, an ordinary chain that anybody with the right can verify.
+"""The audit as a dataset: the log continues in the chain of `system/audit`.
+
+An ordinary chain that anybody with the right can verify.
 
 Invariant: every entry is in the dataset once, whatever dies in between. An entry's id is a digest of what it says, and the dataset merges by
 it (Ledger), so a batch that is pushed again adds nothing; entries are marked only when their push has committed. Several workers may do it
@@ -68,7 +70,7 @@ content:
 
 @dataclass(frozen=True, slots=True)
 class AuditBatch:
-    """Entries that are to be pushed together, up to the one with the id `up_to` in the log."""
+    """Audit entries to push together, up to the log's id `up_to`."""
 
     up_to: int
     body: bytes
@@ -82,7 +84,10 @@ class AuditBatch:
 
 
 def next_batch(*, audit: AuditLog, clock: Clock, window_s: float, entries_max: int) -> AuditBatch | None:
-    """The oldest entries that are not in the dataset yet; None if there are none that cannot be counted any more."""
+    """The oldest entries that are not in the dataset yet.
+
+    None if there are none that cannot be counted any more.
+    """
     counted_before = Instant(clock.now().epoch_ns - int(window_s * NANOS_PER_SECOND))
     found = audit.unflushed(counted_before=counted_before, limit=entries_max)
     return AuditBatch(found[-1].id, _lines(found)) if found else None

@@ -1,4 +1,4 @@
-"""Links that work once: for a new account, for a new password, and for the first admin of a node.
+"""Single-use links: for a new account, a new password, and the first admin.
 
 Invariant: only the hash of a code is stored, and of several who use one link one succeeds. Whoever follows a link chooses name (unless it is
 given) and password.
@@ -37,7 +37,9 @@ class IssuedInvitation:
 def invite(
     *, name: str | None, email: str | None, is_admin: bool, subject: Subject, ports: PeoplePorts
 ) -> IssuedInvitation:
-    """Invite somebody to make an account, with a name of their choice or the one given. For admins of the node.
+    """Invite somebody to make an account. For admins of the node.
+
+    With a name of their choice or the one given.
 
     Raises InvalidName, InvalidRequest, AlreadyExists for a name that is taken, Unauthenticated, AccessDenied.
     """
@@ -62,7 +64,10 @@ def invite(
 
 
 def reset_password(name: str, *, subject: Subject, ports: PeoplePorts) -> IssuedInvitation:
-    """A link by which a user chooses a new password. For admins of the node. Raises NotFound, InvalidRequest, AccessDenied."""
+    """A link by which a user chooses a new password.
+
+    For admins of the node. Raises NotFound, InvalidRequest, AccessDenied.
+    """
     ports.access.require_here(subject, Action.ADMINISTER, shown="this node")
     account = named_account(name, ports=ports)
     if account.kind is not AccountKind.USER or account.name == SYSTEM_ACCOUNT:
@@ -94,7 +99,10 @@ def revoke_invitation(invitation_id: str, *, subject: Subject, ports: PeoplePort
 
 
 def look_at(code: str, *, ports: PeoplePorts) -> tuple[Invitation, Account | None]:
-    """What a link is for, and of whom if it is for a new password. Raises NotFound for one that is worth nothing."""
+    """What a link is for, and of whom if it is for a new password.
+
+    Raises NotFound for one that is worth nothing.
+    """
     found = ports.invitations.by_code(_hash(code))
     if found is None or found.used_at is not None or found.expires_at <= ports.clock.now():
         raise _worthless()
@@ -107,7 +115,9 @@ def look_at(code: str, *, ports: PeoplePorts) -> tuple[Invitation, Account | Non
 def accept(
     code: str, *, name: str | None, display_name: str | None, password: str, address: str | None, ports: PeoplePorts
 ) -> Account:
-    """Use a link: make the account, or change its password. `name` is needed where the link names none.
+    """Use a link: make the account, or change its password.
+
+    `name` is needed where the link names none.
 
     Raises NotFound for a link that is worth nothing, AlreadyExists, InvalidName, InvalidRequest for a password that is too easy.
     """
@@ -133,7 +143,10 @@ def accept(
 
 
 def first_admin(*, ports: PeoplePorts) -> IssuedInvitation | None:
-    """A link for the first admin, as long as nobody but the operator's own account is one; an older one is worth nothing then."""
+    """A link for the first admin; older ones become invalid.
+
+    As long as nobody but the operator's own account is an admin.
+    """
     admins = ports.accounts.admins(limit=2)
     if any(ports.accounts.password_hash(admin.id) is not None for admin in admins) or len(admins) > 1:
         return None

@@ -1,4 +1,4 @@
-"""A link that opens the console without a password, for whoever sits at the machine that runs the node.
+"""A link that opens the console without a password, for the node's own machine.
 
 `odf up` prints it. Its code is a session that lives for minutes and is traded once for the browser's own; the operator could do as much with
 the token of the workspace. Invariant: of several who follow one link one gets in.
@@ -25,7 +25,10 @@ LINK_NAME = "opening link"
 
 
 def issue_opening_link(*, ports: PeoplePorts) -> str | None:
-    """The code of a new link for the operator's own account; None if that account is gone or suspended."""
+    """The code of a new link for the operator's own account.
+
+    None if that account is gone or suspended.
+    """
     operator = ports.accounts.by_name(LOCAL_ACCOUNT)
     if operator is None or operator.suspended_at is not None:
         return None
@@ -42,7 +45,10 @@ def issue_opening_link(*, ports: PeoplePorts) -> str | None:
 
 
 def use_opening_link(code: str, *, device: str, address: str | None, ports: PeoplePorts) -> tuple[Account, IssuedToken]:
-    """A browser session of the operator's. Raises NotFound for a link that is worth nothing."""
+    """A browser session of the operator's.
+
+    Raises NotFound for a link that is worth nothing.
+    """
     try:
         authenticate_session(code, ports=ports)
         token, account = find_token(code, ports=ports)

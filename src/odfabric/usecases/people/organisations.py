@@ -47,7 +47,9 @@ def create_organisation(
 
 
 def list_members(name: str, *, subject: Subject, ports: PeoplePorts) -> Sequence[tuple[Account, Membership]]:
-    """Members, for members and admins of the node; others are told that there is no such organisation.
+    """Members, for members and admins of the node.
+
+    Others are told that there is no such organisation.
 
     Raises NotFound, AccessDenied for a token that may not read it.
     """
@@ -70,7 +72,9 @@ def set_member(
     subject: Subject,
     ports: PeoplePorts,
 ) -> Membership | None:
-    """Give somebody a role in an organisation, or none any more. `version` is the one that the caller has seen, 0 for none.
+    """Give somebody a role in an organisation, or none any more.
+
+    `version` is the one that the caller has seen, 0 for none.
 
     Raises LastAdmin, Changed, NotFound, AccessDenied, LimitExceeded.
     """
@@ -103,7 +107,7 @@ def set_member(
 
 
 def seen_organisation(name: str, *, subject: Subject, ports: PeoplePorts) -> Account:
-    """An organisation of which the subject is a member, or any for an admin of the node. Raises NotFound."""
+    """An organisation of the subject, or any for a node admin. Raises NotFound."""
     wanted = parse_name(name, type_name="AccountName")
     role = subject.role_in(wanted)
     found = ports.accounts.by_name(wanted) if role is not None or subject.administers else None

@@ -1,4 +1,4 @@
-"""What the verbs about people work with, and the entries that they leave in the audit."""
+"""Ports of the verbs about people, and their audit entries."""
 
 from __future__ import annotations
 
@@ -72,7 +72,10 @@ class PeoplePorts:
         outcome: AuditOutcome = AuditOutcome.DONE,
         **detail: str | None,
     ) -> AuditEntry:
-        """What the audit says of a change that `by` makes now; details of None are left out."""
+        """What the audit says of a change that `by` makes now.
+
+        Details of None are left out.
+        """
         return AuditEntry(
             kind=kind,
             actor=by.actor if isinstance(by, Subject) else by,

@@ -1,4 +1,6 @@
-"""Saved queries: questions that a person keeps by name. Invariant: nobody but their account sees them, admins neither.
+"""Saved queries: questions that a person keeps by name.
+
+Invariant: nobody but their account sees them, admins neither.
 
 They are text: whoever runs one is asked for rights as for any other query.
 """
@@ -19,7 +21,7 @@ _ID_BYTES = 16
 
 
 def may_keep_queries(subject: Subject, *, ports: PeoplePorts) -> bool:
-    """Whether the subject has saved queries, which strangers and narrow tokens have not."""
+    """Whether the subject has saved queries; strangers and narrow tokens have none."""
     if subject.account is None:
         return False
     verdict = ports.access.policy.decide_here(subject, Action.MANAGE, under=subject.account.name)
@@ -41,7 +43,10 @@ def get_query(query_id: str, *, subject: Subject, ports: PeoplePorts) -> SavedQu
 
 
 def save_query(name: str, sql: str, *, subject: Subject, ports: PeoplePorts) -> SavedQuery:
-    """Keep a new query. Raises InvalidRequest, AlreadyExists, LimitExceeded, Unauthenticated, AccessDenied."""
+    """Keep a new query.
+
+    Raises InvalidRequest, AlreadyExists, LimitExceeded, Unauthenticated, AccessDenied.
+    """
     account, now = _account(subject, ports), ports.clock.now()
     query = SavedQuery(
         id=ports.entropy.random_bytes(_ID_BYTES).hex(),
@@ -58,7 +63,10 @@ def save_query(name: str, sql: str, *, subject: Subject, ports: PeoplePorts) -> 
 def change_query(
     query_id: str, *, name: str | None = None, sql: str | None = None, subject: Subject, ports: PeoplePorts
 ) -> SavedQuery:
-    """Rename a query or replace its text; None leaves what it is. Raises as `save_query`, NotFound."""
+    """Rename a query or replace its text; None leaves what it is.
+
+    Raises as `save_query`, NotFound.
+    """
     known = get_query(query_id, subject=subject, ports=ports)
     changed = replace(
         known,

@@ -23,7 +23,10 @@ OPENINGS_READ_MAX = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenSession:
-    """A session that counts. `address` is the one from which it was opened, None if that is not known any more."""
+    """A session that counts.
+
+    `address` is the one from which it was opened, None if that is not known any more.
+    """
 
     token: AccessToken
     address: str | None
@@ -31,7 +34,10 @@ class OpenSession:
 
 
 def list_sessions(*, subject: Subject, ports: PeoplePorts) -> Sequence[OpenSession]:
-    """The subject's own, at most `PAGE_SESSIONS`, the one that asks first, then by last use. Raises Unauthenticated, AccessDenied."""
+    """The subject's sessions, at most `PAGE_SESSIONS`: the present one, then by use.
+
+    By last use. Raises Unauthenticated, AccessDenied.
+    """
     found = [token for token in _page(None, subject, ports) if state_of(token, ports.clock.now()) == "valid"]
     addresses = _addresses(found[0].account, ports) if found else {}
     sessions = [
@@ -43,7 +49,10 @@ def list_sessions(*, subject: Subject, ports: PeoplePorts) -> Sequence[OpenSessi
 
 
 def end_other_sessions(*, subject: Subject, ports: PeoplePorts) -> int:
-    """End all sessions of the subject but the one that asks; how many. Raises Unauthenticated, AccessDenied."""
+    """End all sessions of the subject but the one that asks; how many.
+
+    Raises Unauthenticated, AccessDenied.
+    """
     ended = 0
     for token in _all(subject, ports):
         if token.id == subject.token:

@@ -28,7 +28,10 @@ class Collaborator:
 
 
 def list_collaborators(entry: CatalogEntry, *, subject: Subject, ports: PeoplePorts) -> Sequence[Collaborator]:
-    """Who has a role on the dataset beside its owner, by name; for those who may share it. Raises AccessDenied, NotFound."""
+    """Who has a role on the dataset beside its owner, by name.
+
+    For those who may share it. Raises AccessDenied, NotFound.
+    """
     ports.access.require(subject, Action.SHARE, entry)
     found = []
     for grant in ports.relations.grants(entry.id, limit=ports.limits.collaborators_max + 1):
@@ -47,7 +50,9 @@ def set_role(
     subject: Subject,
     ports: PeoplePorts,
 ) -> Grant | None:
-    """Give an account a role on a dataset, or none any more. `version` is the one that the caller has seen, 0 for none.
+    """Give an account a role on a dataset, or none any more.
+
+    `version` is the one that the caller has seen, 0 for none.
 
     Raises NotFound for an account or a role that is not there, AccessDenied above one's own role, Changed, InvalidRequest, LimitExceeded.
     """
@@ -87,7 +92,10 @@ def visibility_of(entry: CatalogEntry, *, ports: PeoplePorts) -> Visibility:
 
 
 def set_visibility(entry: CatalogEntry, wanted: Visibility, *, subject: Subject, ports: PeoplePorts) -> Visibility:
-    """Let everybody read the dataset, or not any more. Raises AccessDenied, NotFound, Changed, InvalidRequest."""
+    """Let everybody read the dataset, or not any more.
+
+    Raises AccessDenied, NotFound, Changed, InvalidRequest.
+    """
     ports.access.require(subject, Action.SHARE, entry)
     if owner_of(entry.alias) == SYSTEM_ACCOUNT and wanted is Visibility.PUBLIC:
         raise InvalidRequest(f"{entry.alias} is not for everybody", hint="give single accounts the role reader")

@@ -1,4 +1,4 @@
-"""Signing in: a password, or an identity that an OpenID Connect provider vouches for, becomes a session or a token.
+"""Sign-in by password or OpenID Connect identity, for a session or a token.
 
 Invariant: a wrong password and an unknown name take the same work and get the same answer; whoever has signed in gets a new session, never
 one that was there before. Not here: how often somebody may try (the edge), the provider's protocol (`ports.people.identity_provider`).
@@ -52,7 +52,10 @@ def check_password(login: str, password: str, *, address: str | None, ports: Peo
 
 
 def open_session(account: Account, *, how: str, device: str, address: str | None, ports: PeoplePorts) -> IssuedToken:
-    """A browser session, with all the rights of the account. `how` is `password` or the provider, `device` what the browser says it is."""
+    """A browser session, with all the rights of the account.
+
+    `how` is `password` or the provider, `device` what the browser says it is.
+    """
     wanted = NewToken(
         name=device[:SESSION_NAME_CHARACTERS_MAX] or "browser",
         kind=TokenKind.SESSION,
@@ -63,7 +66,7 @@ def open_session(account: Account, *, how: str, device: str, address: str | None
 
 
 def open_client(account: Account, *, how: str, client: str, address: str | None, ports: PeoplePorts) -> IssuedToken:
-    """A token for a command that has signed in: a personal one that expires as a session does."""
+    """A token for a signed-in command: personal, expires as a session does."""
     wanted = NewToken(
         name=client,
         scopes=frozenset({Scope.MANAGE} | ({Scope.ADMIN} if account.is_admin else set())),
@@ -82,7 +85,9 @@ def account_of_identity(
     address: str | None,
     ports: PeoplePorts,
 ) -> Account:
-    """The account of an identity; a new one if the provider may bring people in. `email` is one that the provider has verified.
+    """The account of an identity; a new one if the provider may bring people in.
+
+    `email` is one that the provider has verified.
 
     Raises AccessDenied for an identity that nobody has linked, AccountSuspended.
     """
@@ -101,7 +106,10 @@ def account_of_identity(
 
 
 def link_identity(identity: ExternalIdentity, *, subject: Subject, ports: PeoplePorts) -> None:
-    """Let an identity sign in as the subject's account. Raises AlreadyExists if it is another's."""
+    """Let an identity sign in as the subject's account.
+
+    Raises AlreadyExists if it is another's.
+    """
     ports.access.require_here(subject, Action.MANAGE, under=_name(subject), shown="this account")
     if subject.account is not None:
         entry = ports.entry(
@@ -111,7 +119,9 @@ def link_identity(identity: ExternalIdentity, *, subject: Subject, ports: People
 
 
 def change_password(old: str | None, new: str, *, subject: Subject, ports: PeoplePorts) -> None:
-    """Replace the subject's own password, which ends its sessions. An account without one needs no `old`.
+    """Replace the subject's own password, which ends its sessions.
+
+    An account without one needs no `old`.
 
     Raises WrongCredentials, LimitExceeded after too many attempts, InvalidRequest for a password that is too easy, Unauthenticated,
     AccessDenied.
@@ -131,7 +141,10 @@ def change_password(old: str | None, new: str, *, subject: Subject, ports: Peopl
 
 
 def hashed_password(password: str, account: Account, *, ports: PeoplePorts) -> str:
-    """The hash to be stored. Raises InvalidRequest for a password that is too easy to guess, LimitExceeded when too many are hashed."""
+    """The hash to be stored.
+
+    Raises InvalidRequest for a password that is too easy to guess, LimitExceeded when too many are hashed.
+    """
     check_new_password(password, ports.password_rules, name=str(account.name), email=account.email)
     return ports.passwords.hash(password)
 
@@ -156,7 +169,10 @@ def _store(account: Account, wanted: NewToken, *, how: str, address: str | None,
 
 
 def _check_old(old: str | None, account: Account, subject: Subject, ports: PeoplePorts) -> None:
-    """Raises WrongCredentials, LimitExceeded; AccessDenied where a first password would let the subject in with more than it has."""
+    """Raises WrongCredentials, LimitExceeded.
+
+    AccessDenied where a first password would let the subject in with more than it has.
+    """
     stored = ports.accounts.password_hash(account.id)
     if stored is None:
         if account.is_admin and not subject.has_scope(Scope.ADMIN):

@@ -40,7 +40,10 @@ LISTED_KINDS = frozenset({TokenKind.PERSONAL, TokenKind.SERVICE, TokenKind.REFER
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewToken:
-    """What a token is to be. `datasets` None: all of the account's; `expires_at` None: never."""
+    """What a token is to be.
+
+    `datasets` None: all of the account's; `expires_at` None: never.
+    """
 
     name: str
     kind: TokenKind = TokenKind.PERSONAL
@@ -86,7 +89,10 @@ def authenticate_session(text: str, *, ports: PeoplePorts) -> Subject:
 
 
 def find_token(text: str, *, ports: PeoplePorts) -> tuple[AccessToken, Account]:
-    """The token of a text, in whatever state, and its account. Raises TokenMalformed, TokenChecksumWrong, TokenUnknown."""
+    """The token of a text, in whatever state, and its account.
+
+    Raises TokenMalformed, TokenChecksumWrong, TokenUnknown.
+    """
     given = parse(text)
     token = ports.tokens.get(given.id)
     known = token.secret_hash if token is not None else bytes(32)
@@ -117,7 +123,9 @@ def issue(account: Account, wanted: NewToken, *, created_by: Account, ports: Peo
 
 
 def create_token(wanted: NewToken, *, of: str | None = None, subject: Subject, ports: PeoplePorts) -> IssuedToken:
-    """A token of the subject's own account, or of an organisation or (for admins of the node) anybody's.
+    """Create a token of the own account or of an organisation.
+
+    Or (for admins of the node) of anybody.
 
     Raises InvalidRequest, AccessDenied for more than the subject itself may, LimitExceeded, NotFound, Unauthenticated.
     """
@@ -147,13 +155,19 @@ def list_tokens(
     subject: Subject,
     ports: PeoplePorts,
 ) -> Sequence[AccessToken]:
-    """Tokens of an account that the subject may manage, its own by default. Raises Unauthenticated, AccessDenied, NotFound."""
+    """Tokens of an account that the subject may manage, its own by default.
+
+    Raises Unauthenticated, AccessDenied, NotFound.
+    """
     account = _account(of, subject, ports)
     return ports.tokens.of_account(account.id, kinds=kinds, after=after, limit=limit)
 
 
 def revoke_token(token_id: str, *, subject: Subject, ports: PeoplePorts) -> None:
-    """End a token of an account that the subject may manage; the one that is used may always end itself. Raises NotFound."""
+    """End a token of an account that the subject may manage.
+
+    The one that is used may always end itself. Raises NotFound.
+    """
     token = ports.tokens.get(token_id)
     account = ports.accounts.by_id(token.account) if token is not None else None
     if (
@@ -170,7 +184,9 @@ def revoke_token(token_id: str, *, subject: Subject, ports: PeoplePorts) -> None
 
 
 def inspect_token(text: str, *, subject: Subject, ports: PeoplePorts) -> tuple[AccessToken, Account]:
-    """Whose a token is that somebody has found, and its state. For admins of the node, and for whoever may manage its account.
+    """Whose a token is that somebody has found, and its state.
+
+    For admins of the node, and for whoever may manage its account.
 
     Raises what `find_token` raises; TokenUnknown too for a token that the subject may not know of.
     """

@@ -1,4 +1,6 @@
-"""Accounts, roles, tokens, invitations and audit entries as JSON values, the same in every answer and on the command line.
+"""Values about people as JSON, the same in answers and on the command line.
+
+Accounts, roles, tokens, invitations and audit entries.
 
 Invariant: no value holds a secret; what a secret is told in (a new token, a new link) is made by its caller. Pure.
 """
@@ -99,7 +101,10 @@ def invitation_value(invitation: Invitation, account: Account | None) -> dict[st
 
 
 def invitation_url(origin: str, code: str) -> str:
-    """The link of an invitation; `origin` is scheme, host and port by which people reach the node."""
+    """The link of an invitation.
+
+    `origin` is scheme, host and port by which people reach the node.
+    """
     return f"{origin}/setup?code={quote(code)}"
 
 

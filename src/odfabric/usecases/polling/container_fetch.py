@@ -1,4 +1,6 @@
-"""Fetch what a container prints, by the protocol of ODF: variables say where to go on, files say how far it came.
+"""Fetch what a container prints, by ODF's protocol.
+
+Variables say where to go on, files say how far it came.
 
 Owns the variables and the rules of the answer. Invariant: a container that says it is where it was has printed nothing, and one that says
 there is more has moved on; anything else is an error, because it would repeat or lose rows. Source: specification, "Data Ingestion".
@@ -28,7 +30,10 @@ FILE_NAME = "container"
 def fetch_container(
     step: FetchStepContainer, last: SourceState | None, folder: Path, *, containers: ContainerSource, lookup: Lookup
 ) -> Fetched | NotModified:
-    """Run the container of a step. Raises as `ContainerSource.fetch`, and as `container_run`; InvalidData for a broken protocol."""
+    """Run the container of a step.
+
+    Raises as `ContainerSource.fetch`, and as `container_run`; InvalidData for a broken protocol.
+    """
     run, secrets = container_run(step, last, lookup)
     into = folder / FILE_NAME
     try:
@@ -53,7 +58,10 @@ def fetch_container(
 def container_run(
     step: FetchStepContainer, last: SourceState | None, lookup: Lookup
 ) -> tuple[ContainerRun, tuple[str, ...]]:
-    """What is run, with templates expanded, and the values of secrets in it. Raises InvalidManifest, NotFound for a variable."""
+    """What is run, with templates expanded, and the values of secrets in it.
+
+    Raises InvalidManifest, NotFound for a variable.
+    """
     image = expand_template(step.image, lookup, field="fetch.image")
     args = [expand_template(text, lookup, field=f"fetch.args[{at}]") for at, text in enumerate(step.args or ())]
     declared: dict[str, Expanded] = {}

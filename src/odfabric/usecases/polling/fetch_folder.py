@@ -1,4 +1,4 @@
-"""Take the files of a folder one after the other, in the order that people count in.
+"""Take a folder's files one after the other, in natural order.
 
 Invariant: a pull looks at the folder once and decides then which files it reads; files that come meanwhile are for the next pull. The source
 state is the greatest name that was read, as other ODF nodes have it; details of each file are in the attributes of its block. Not here: the
@@ -27,7 +27,10 @@ from odfabric.usecases.polling.known_files import KnownFiles
 
 @dataclass(slots=True)
 class FolderPoll:
-    """One pull of a folder. `waiting` are files still to be read, in order; `passed` those that are not read."""
+    """One pull of a folder.
+
+    `waiting` are files still to be read, in order; `passed` those that are not read.
+    """
 
     step: FetchStepFilesGlob
     dataset: DatasetId
@@ -47,7 +50,10 @@ class FolderPoll:
         return None
 
     def check_unchanged(self) -> None:
-        """Refuse the file at the front if it was replaced since the folder was looked at. Raises Determinate."""
+        """Refuse the file at the front if it was replaced since the folder was looked at.
+
+        Raises Determinate.
+        """
         file = self.waiting[0]
         try:
             now = file.path.stat()
@@ -87,7 +93,10 @@ def look_at_folder(
     known: KnownFiles,
     repository: Repository,
 ) -> FolderPoll:
-    """List the folder and decide what to read. Raises NotFound if nothing ever matched, as `PollingFiles.glob`, InvalidManifest."""
+    """List the folder and decide what to read.
+
+    Raises NotFound if nothing ever matched, as `PollingFiles.glob`, InvalidManifest.
+    """
     check_order(step)
     listed = files.glob(step.path)
     read = known.of(dataset, head, repository)
@@ -104,7 +113,7 @@ def look_at_folder(
 def _forgive_touched(
     by_name: dict[str, LocalFile], dataset: DatasetId, read: dict[str, KnownFile], known: KnownFiles
 ) -> None:
-    """A file whose time alone is another one is the same file: its content says so, once for each time."""
+    """A file with only a new time is the same, as its content shows once per time."""
     for name, file in by_name.items():
         before = read.get(name)
         if before is not None and before.may_be_same(_found(file)) and hash_of(file.path) == before.content:

@@ -40,7 +40,10 @@ from odfabric.usecases.polling.fetched import Fetched, NotModified
 
 @dataclass(frozen=True, slots=True)
 class UrlRequest:
-    """The request of a step, its templates expanded; `step` names it together with the source state that it follows."""
+    """The request of a step, its templates expanded.
+
+    `step` names it together with the source state that it follows.
+    """
 
     url: str
     headers: tuple[tuple[str, str], ...]
@@ -55,7 +58,10 @@ class UrlRequest:
 
 
 def url_request(step: FetchStepUrl, last: SourceState | None, lookup: Lookup) -> UrlRequest:
-    """Expand the templates of a step. Raises InvalidManifest, NotFound for a variable without a value."""
+    """Expand the templates of a step.
+
+    Raises InvalidManifest, NotFound for a variable without a value.
+    """
     url = expand_template(step.url, lookup, field="fetch.url")
     headers, secrets = [], [*url.secrets]
     for number, header in enumerate(step.headers or ()):
@@ -80,7 +86,9 @@ def fetch_url(
     now: Instant,
     again: bool = False,
 ) -> Fetched | NotModified:
-    """Fetch if the server has anything else than what `last` says; with `again` a kept body is not asked about.
+    """Fetch if the server has anything else than what `last` says.
+
+    With `again` a kept body is not asked about.
 
     Raises as `HttpSource.fetch`, and as `url_request`.
     """
@@ -120,7 +128,10 @@ def fetch_url(
 def fetch_file(
     step: FetchStepUrl, last: SourceState | None, *, files: PollingFiles, now: Instant
 ) -> Fetched | NotModified:
-    """Read a `file://` URL in place if its time is another one. Raises as `PollingFiles.file`."""
+    """Read a `file://` URL in place if its time is another one.
+
+    Raises as `PollingFiles.file`.
+    """
     found = files.file(step.url)
     new_state = last_modified_state(rounded(found.modified_at))
     if value_of(last, LAST_MODIFIED) == new_state.value:
@@ -154,7 +165,7 @@ def keep_body(
 
 
 def rounded(moment: Instant) -> Instant:
-    """To milliseconds as the reference does it, so that a chain can be continued by either."""
+    """To milliseconds as the reference does it, so either can continue a chain."""
     return Instant.from_millis((moment.epoch_ns + NANOS_PER_MILLI // 2) // NANOS_PER_MILLI)
 
 
@@ -182,7 +193,10 @@ def _state_of(found: FetchedFile | Savepoint | None) -> SourceState | None:
 
 @contextmanager
 def _hidden(secrets: tuple[str, ...]) -> Iterator[None]:
-    """Whatever fails inside says nothing of these values: the URL is shown in messages, and servers echo headers."""
+    """Hide these values in any error from inside.
+
+    The URL is shown in messages, and servers echo headers.
+    """
     try:
         yield
     except OdfError as error:

@@ -25,7 +25,7 @@ DATASETS_REMEMBERED_MAX = 100
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """`by_blocks` are files up to `head`, `without_block` those that this process read in vain."""
+    """Files read: `by_blocks` up to `head`, `without_block` by this process in vain."""
 
     head: Multihash
     by_blocks: dict[str, KnownFile]
@@ -39,7 +39,10 @@ class KnownFiles:
         self._read = Remembered[DatasetId, _Read](datasets_max)
 
     def of(self, dataset: DatasetId, head: Multihash, repository: Repository) -> dict[str, KnownFile]:
-        """Files that were read up to `head`, by name. Raises NotFound, Corrupt, InvalidBlock."""
+        """Files that were read up to `head`, by name.
+
+        Raises NotFound, Corrupt, InvalidBlock.
+        """
         before = self._read.get(dataset)
         try:
             read = self._up_to(dataset, head, before, repository)
@@ -49,7 +52,7 @@ class KnownFiles:
         return {**read.by_blocks, **read.without_block}
 
     def note(self, dataset: DatasetId, name: str, file: KnownFile) -> None:
-        """Remember a file that was read and has no block of its own, for it brought nothing new."""
+        """Remember a file that brought nothing new and so has no block of its own."""
         read = self._read.get(dataset)
         if read is not None:
             self._read.put(dataset, _Read(read.head, read.by_blocks, {**read.without_block, name: file}))

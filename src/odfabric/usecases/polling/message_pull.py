@@ -1,4 +1,4 @@
-"""Fetch messages of a broker, batch by batch: one file, one commit, then the acknowledgement.
+"""Fetch a broker's messages in batches: file, commit, acknowledgement.
 
 Owns how many messages one pull takes. Invariant: a batch is acknowledged only after the commit of its rows, so a message that was received
 is never lost; after a crash in between it comes again, and is ingested again unless the merge strategy knows it by its key. Not here:
@@ -38,7 +38,10 @@ class MessagePull:
         messages_max: int,
         lookup: Lookup,
     ) -> None:
-        """Raises InvalidManifest for a read step that takes no messages, NotFound for a variable without a value."""
+        """Raises InvalidManifest for an unsuitable read step, NotFound for a variable.
+
+        A read step that takes no messages, a variable without a value.
+        """
         check_messages(step, source.read)
         password = expand_template(step.password or "", lookup, field="fetch.password")
         self._step = step if step.password is None else replace(step, password=password.text)
@@ -51,7 +54,10 @@ class MessagePull:
 
     @contextmanager
     def next(self, state: ChainState, folder: Path) -> Iterator[Fetched | None]:
-        """The next batch as a file in `folder`, None if nothing has arrived. The connection is open within the context."""
+        """The next batch as a file in `folder`, None if nothing has arrived.
+
+        The connection is open within the context.
+        """
         try:
             with self._messages.receive(
                 self._step,
@@ -65,7 +71,10 @@ class MessagePull:
             raise without_secrets(error, self._secrets) from None
 
     def taken(self) -> None:
-        """Acknowledge the batch: its rows are committed. Raises Determinate: then it comes again."""
+        """Acknowledge the batch: its rows are committed.
+
+        Raises Determinate: then it comes again.
+        """
         assert self._batch is not None
         self._left -= self._batch.count
         self.goes_on = self._batch.more and self._left > 0

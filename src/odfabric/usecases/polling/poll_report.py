@@ -1,4 +1,4 @@
-"""What a pull asked of a source, and what came back: the part of its answer that says why something was taken or not.
+"""The part of a pull's answer on its source: why something was taken or not.
 
 Owns the texts, which REST, the command line and the console all show. Invariant: no secret is in a report; texts of a source are shown only
 after the values of secrets have been taken out.
@@ -28,7 +28,7 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PollReport:
-    """`source` is its URL or pattern as declared, `asked` the validators that were sent, `status` the answer's.
+    """`source`: declared URL or pattern, `asked`: validators sent, `status`: answer's.
 
     `resumed` if the content was kept from a pull that failed after fetching it.
     """

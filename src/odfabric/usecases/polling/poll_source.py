@@ -1,4 +1,4 @@
-"""Poll the source of a root dataset: fetch what is new, prepare it, ingest it, one commit a file.
+"""Poll a root dataset's source: fetch, prepare, ingest, one commit a file.
 
 Invariant: the source state and the attributes that a block carries say exactly what was ingested up to it, so polling again after any
 interruption continues where the chain ends. A source that breaks in the middle commits nothing of the file in question. A pull that takes
@@ -87,7 +87,11 @@ class PollingPorts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PollPorts:
-    """Everything that a poll needs; `lookup` finds the variables of a dataset, `intake` is what a Snapshot may lose, and how many rows a quarantine takes."""
+    """Everything that a poll needs.
+
+    `lookup` finds the variables of a dataset, `intake` is what a Snapshot may lose, and how many rows a quarantine
+    takes.
+    """
 
     ingest: IngestPorts
     commits: Commits
@@ -114,7 +118,10 @@ class PollWishes:
 
 @dataclass(frozen=True, slots=True)
 class Polled:
-    """`result` is what was committed, None for nothing; `report` says why, None without a polling source."""
+    """`result` is what was committed, None for nothing.
+
+    `report` says why, None without a polling source.
+    """
 
     result: CommitResult | None
     report: PollReport | None
@@ -164,14 +171,20 @@ class _Poll:
         return sources.files if folder is None else sources.files_of_user(folder)
 
     def one_at_last(self) -> Polled:
-        """The same as `one`, again while others commit. Raises Determinate if they never stop."""
+        """The same as `one`, again while others commit.
+
+        Raises Determinate if they never stop.
+        """
         for _ in range(RACES_MAX):
             with suppress(HeadMoved):
                 return self.one()
         raise Determinate("other pulls of this dataset commit all the time", hint="it is tried again")
 
     def one(self) -> Polled:
-        """A source that has one file at a time. Raises HeadMoved if somebody else has committed: the chain as it is then decides."""
+        """A source that has one file at a time.
+
+        Raises HeadMoved if somebody else has committed: the chain as it is then decides.
+        """
         head, state = self.ports.ingest.repository.current(self.dataset)
         source = polling_source(state)
         if source is None:
@@ -226,7 +239,10 @@ class _Poll:
         return Polled(result, PollReport(source=step.path, outcome=outcome, passed=poll.passed, hint=_hint(poll)))
 
     def messages(self, source: SetPollingSource, step: FetchStepMqtt) -> Polled:
-        """Messages that wait with a broker, one commit a batch; each batch is acknowledged once it is committed."""
+        """Messages that wait with a broker, one commit a batch.
+
+        Each batch is acknowledged once it is committed.
+        """
         ports, result, done = self.ports, None, 0
         pull = MessagePull(source, step, ports.sources.messages, self.wishes.messages_max, ports.lookup(self.dataset))
         while pull.goes_on:
@@ -281,7 +297,10 @@ class _Poll:
         done: int,
         poll: FolderPoll | None = None,
     ) -> Committed | None:
-        """Prepare and ingest one file on top of `head`; None if it brought nothing new. Raises HeadMoved."""
+        """Prepare and ingest one file on top of `head`; None if it brought nothing new.
+
+        Raises HeadMoved.
+        """
         ports, run = self.ports, self.run
         run.report(EngineProgress(stage=f"ingest {fetched.name}", done=done, total=done + 1 + fetched.remaining))
         prepared = _prepare(source.prepare or (), fetched, folder, sources=ports.sources)
@@ -302,7 +321,10 @@ class _Poll:
         return ports.commits.commit(self.dataset, build, if_match=head.hash, by=[run.actor])
 
     def _commit_state(self, fetched: Fetched, head: Head, state: ChainState) -> Committed | None:
-        """The same content under other validators: the chain remembers them, so that the next pull is answered without the content."""
+        """Commit new validators of the same content.
+
+        The next pull is then answered without the content.
+        """
         source_state, run = fetched.source_state, self.run
         if source_state is None or source_state == state.source_state:
             return None
@@ -315,7 +337,10 @@ class _Poll:
         return self.ports.commits.commit(self.dataset, build, if_match=head.hash, by=[run.actor])
 
     def _check_unchanged(self, source: SetPollingSource, fetched: Fetched) -> None:
-        """Refuse a file that was replaced while it was copied: it would be committed under the time of the one before."""
+        """Refuse a file that was replaced while it was copied.
+
+        It would be committed under the time of the one before.
+        """
         step = source.fetch
         if isinstance(step, FetchStepUrl) and step.url.startswith("file://"):
             modified = last_modified_state(rounded(self.files.file(step.url).modified_at))
@@ -324,7 +349,10 @@ class _Poll:
 
     @contextmanager
     def _body_kept(self, source: SetPollingSource, state: ChainState, fetched: Fetched) -> Iterator[None]:
-        """A body over HTTP is kept if it cannot be taken in, so that it need not be fetched again when the source is corrected."""
+        """Keep an HTTP body that cannot be ingested, for when the source is corrected.
+
+        It need not be fetched again then.
+        """
         try:
             yield
         except (HeadMoved, LeaseLost):
@@ -357,7 +385,10 @@ def _is_http(source: SetPollingSource) -> bool:
 
 
 def _is_uncacheable(state: ChainState, source: SetPollingSource) -> bool:
-    """Whether taking the content could repeat rows: there are records, no state tells what is new, and no key does."""
+    """Whether taking the content could repeat rows.
+
+    There are records, no state tells what is new, and no key does.
+    """
     return state.last_offset is not None and state.source_state is None and repeats_rows(source.merge)
 
 
@@ -398,7 +429,10 @@ def _ingest_input(source: SetPollingSource, fetched: Fetched, prepared: Path, fo
 
 
 def _prepare(steps: tuple[PrepStep, ...], fetched: Fetched, folder: Path, *, sources: PollingPorts) -> Path:
-    """Run the steps one after the other; the result lies in `folder`, where the engine may read it."""
+    """Run the steps one after the other.
+
+    The result lies in `folder`, where the engine may read it.
+    """
     path = fetched.path
     for number, step in enumerate(steps):
         into = folder / f"prepared-{number}"

@@ -33,7 +33,7 @@ _WORD = re.compile(r"(?:[a-z0-9.-]+/)?[a-z0-9.-]*[a-z0-9]", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PinnedDataset:
-    """A dataset of a query: under which name the SQL sees it, and up to which block (None: the head)."""
+    """A dataset of a query: its SQL name, and the last block read (None: the head)."""
 
     id: DatasetId
     alias: str
@@ -42,7 +42,10 @@ class PinnedDataset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryData:
-    """A query. With `datasets` only those exist; otherwise all datasets of the node that the text mentions."""
+    """A query.
+
+    With `datasets` only those exist; otherwise all datasets of the node that the text mentions.
+    """
 
     sql: str
     datasets: tuple[PinnedDataset, ...] | None = None
@@ -62,7 +65,7 @@ class QueryLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryAnswer:
-    """An Arrow IPC stream file in the session folder, and what it holds and was made from."""
+    """An Arrow IPC stream file in the session folder, its content and its sources."""
 
     path: Path
     rows: int
@@ -80,7 +83,9 @@ def query_data(
     limits: QueryLimits,
     progress: ProgressListener,
 ) -> QueryAnswer:
-    """Run the query in `folder`, a session of the exchange; the caller reads the answer before the session ends.
+    """Run the query in `folder`, a session of the exchange.
+
+    The caller reads the answer before the session ends.
 
     `repository` is as the caller sees it: other datasets do not exist for the query.
 
@@ -120,7 +125,10 @@ def _check_request(request: QueryData, limits: QueryLimits) -> None:
 
 
 def _mentioned(sql: str, repository: Repository) -> Iterator[PinnedDataset]:
-    """Datasets of which the whole name occurs in the text, as spelled there: a cheap superset of those that it reads."""
+    """Datasets whose whole name occurs in the text, as spelled there.
+
+    A cheap superset of those that it reads.
+    """
     words = frozenset(_WORD.findall(sql.lower()))
     for entry in _entries(repository):
         name, alias = str(entry.alias.name), str(entry.alias)

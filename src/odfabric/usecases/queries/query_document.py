@@ -17,7 +17,10 @@ _PARTS = {"input": "Input", "schema": "Schema", "proof": "Proof"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryForm:
-    """In which form the answer is wanted. `include` holds `Input` and `Schema`, in any case of letters."""
+    """In which form the answer is wanted.
+
+    `include` holds `Input` and `Schema`, in any case of letters.
+    """
 
     data_format: str = "JsonAoS"
     include: tuple[str, ...] = ()
@@ -44,7 +47,10 @@ class QueryForm:
 
 
 def query_document(request: QueryData, form: QueryForm, answer: QueryAnswer) -> dict[str, object]:
-    """`{input?, output: {data, dataFormat, schema?, schemaFormat?}}` of an answer whose session is open."""
+    """`{input?, output: {data, dataFormat, schema?, schemaFormat?}}` of an answer.
+
+    Its session is open.
+    """
     data_format = parse_data_format(form.data_format)
     with pa.memory_map(str(answer.path)) as source, pa.ipc.open_stream(source) as stream:
         output: dict[str, object] = {**rows_document(stream.read_all(), data_format)}

@@ -1,4 +1,4 @@
-"""SQL that a person has not written: rows of a dataset filtered and sorted, and a profile of its columns.
+"""SQL of the node: rows filtered and sorted, and a profile of columns.
 
 Invariant: whatever stands in a name or a value stays a name or a value. Names are quoted with backticks and values are string literals of
 Spark SQL, cast to the type of their column. Source: Spark SQL reference, "Identifiers", "Literals".
@@ -19,7 +19,10 @@ COMPARED = (*OPERATORS, CONTAINS, *UNARY)
 
 @dataclass(frozen=True, slots=True)
 class RowFilter:
-    """A condition on one column of the SQL type `type`; `value` is text as somebody typed it."""
+    """A condition on one column of the SQL type `type`.
+
+    `value` is text as somebody typed it.
+    """
 
     column: str
     type: str
@@ -52,8 +55,10 @@ _NUMERIC = ("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL"
 
 
 def profile_query(dataset: str, columns: Sequence[tuple[str, str]]) -> str:
-    """One row: the number of records, then for each column how many are null, about how many differ, the least, the greatest, and how
-    numbers are spread: a JSON array of `{x, y}`, so many about there.
+    """One row: the number of records, then statistics of each column.
+
+    How many are null, about how many differ, the least, the greatest, and how numbers are spread: a JSON array of `{x,
+    y}`, so many about there.
 
     `columns` are names and SQL types; what a type cannot have is left out. Results are named by position.
     """

@@ -47,7 +47,10 @@ class BatchLimits:
 
 @dataclass(frozen=True, slots=True)
 class BatchLine:
-    """A line by its number, from 1; `data` is None for one that is too long, which was read to its end and forgotten."""
+    """A line by its number, from 1.
+
+    `data` is None for one that is too long, which was read to its end and forgotten.
+    """
 
     number: int
     data: bytes | None
@@ -139,7 +142,10 @@ def judgement(result: ValidateResult) -> dict[str, object]:
 
 
 def input_schema(value: JsonValue) -> tuple[JsonValue, str | None]:
-    """The two forms of a schema: a value of the specification's form, or DDL. Raises InvalidRequest."""
+    """The two forms of a schema: a value of the specification's form, or DDL.
+
+    Raises InvalidRequest.
+    """
     match value:
         case None:
             return None, None
@@ -158,7 +164,10 @@ def input_schema(value: JsonValue) -> tuple[JsonValue, str | None]:
 def _answer(
     line: BatchLine, engine: Engine, limits: BatchLimits, *, unless: Callable[[OdfError], bool] = lambda error: False
 ) -> Mapping[str, object]:
-    """The answer of a line; raises errors that `unless` names, which are no answer yet."""
+    """The answer of a line.
+
+    Raises errors that `unless` names, which are no answer yet.
+    """
     name: JsonValue = None
     try:
         members = _members(line, limits)
@@ -211,7 +220,7 @@ def _name(value: JsonValue) -> JsonValue:
 
 
 def _check(members: dict[str, JsonValue]) -> None:
-    """Raises InvalidRequest for values that are JSON, but that no query or answer can hold."""
+    """Raises InvalidRequest for JSON values that no query or answer can hold."""
     try:
         # Whoever writes the answer may have less of a stack left than this thread, so it is levels that are counted.
         check_json_value(members, depth_max=_DEPTH_MAX)
@@ -228,7 +237,10 @@ def _check(members: dict[str, JsonValue]) -> None:
 
 
 def _texts(value: JsonValue, field: str) -> Iterator[tuple[str, str]]:
-    """All texts of a value with where they stand; names of members with where their object stands."""
+    """All texts of a value with where they stand.
+
+    Names of members with where their object stands.
+    """
     match value:
         case str():
             yield field, value
@@ -305,7 +317,10 @@ def _vocabulary(value: JsonValue) -> DatasetVocabulary:
 
 
 def _failed(name: JsonValue, line: BatchLine, error: OdfError) -> Mapping[str, object]:
-    """The answer of a line that could not be judged; its errors point at the line itself."""
+    """The answer of a line that could not be judged.
+
+    Its errors point at the line itself.
+    """
     problem = {
         "message": f"line {line.number}: {error.message}",
         "line": line.number,
@@ -320,7 +335,7 @@ def _failed(name: JsonValue, line: BatchLine, error: OdfError) -> Mapping[str, o
 
 
 def problem_value(problem: QueryProblem) -> dict[str, object]:
-    """A problem as JSON: `field` is what line and column are of where that is no query."""
+    """A problem as JSON; `field` replaces line and column where there is no query."""
     return {
         "message": problem.message,
         "line": problem.line,

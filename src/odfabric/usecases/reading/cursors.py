@@ -26,7 +26,7 @@ from odfabric.usecases.reading.read_changes import ChangeReader
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CursorRules:
-    """How many cursors a dataset has at most, and how long a holder may be silent, in milliseconds."""
+    """Limits of cursors: how many a dataset has, a holder's silence in milliseconds."""
 
     cursors_max: int
     lease_ms: int
@@ -34,7 +34,10 @@ class CursorRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetched:
-    """What there is at a position, and the position after it. Without an event there is nothing to be read yet."""
+    """What there is at a position, and the position after it.
+
+    Without an event there is nothing to be read yet.
+    """
 
     cursor: Cursor
     event: dict[str, object] | None
@@ -100,7 +103,9 @@ class CursorVerbs:
         return own
 
     def create(self, entry: CatalogEntry, consumer: str, *, start: str) -> Cursor:
-        """A cursor that its maker holds. `start` is `baseline`, `now`, `start`, or the block after which to begin.
+        """A cursor that its maker holds.
+
+        `start` is `baseline`, `now`, `start`, or the block after which to begin.
 
         Raises InvalidName, InvalidRequest, AlreadyExists, LimitExceeded, NotFound.
         """
@@ -141,7 +146,10 @@ class CursorVerbs:
             raise NotFound("cursor", consumer)
 
     def claim(self, entry: CatalogEntry, consumer: str, *, fence: str | None) -> Cursor:
-        """Become the holder: with the fence that the last one had, or when its lease is over. Raises LeaseLost, NotFound."""
+        """Become the holder, by the last fence or after its lease.
+
+        Raises LeaseLost, NotFound.
+        """
         self.get(entry, consumer)
         return self._cursors.claim(
             entry.id,
@@ -155,7 +163,7 @@ class CursorVerbs:
     def read_at(
         self, entry: CatalogEntry, position: str, *, limit: int | None = None
     ) -> tuple[dict[str, object] | None, str]:
-        """What there is at a position that the consumer keeps itself, and the position after it.
+        """What there is at a position that the consumer keeps, and the next position.
 
         `position` is the text of one, or where to start as in `create`. Raises InvalidRequest, LimitExceeded, NotFound, Corrupt.
         """
@@ -165,7 +173,9 @@ class CursorVerbs:
         return event, str(after)
 
     def fetch(self, entry: CatalogEntry, consumer: str, *, fence: str, limit: int | None = None) -> Fetched:
-        """What comes next, at most `limit` rows of it. The same again until it is acknowledged.
+        """What comes next, at most `limit` rows of it.
+
+        The same again until it is acknowledged.
 
         Raises LeaseLost for a stale fence, InvalidRequest, LimitExceeded, NotFound, Corrupt.
         """
@@ -175,7 +185,9 @@ class CursorVerbs:
         return Fetched(cursor=cursor, event=event, position=after)
 
     def acknowledge(self, entry: CatalogEntry, consumer: str, *, fence: str, position: str) -> Cursor:
-        """Everything before `position`, as a fetch told it, is safe with the consumer. Older positions are passed over.
+        """Everything before `position`, as a fetch told it, is safe with the consumer.
+
+        Older positions are passed over.
 
         Raises LeaseLost for a stale fence, InvalidRequest for a position that this chain does not have, NotFound.
         """

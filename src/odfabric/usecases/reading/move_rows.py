@@ -1,4 +1,4 @@
-"""The records that a head move changed, as an event carries them: in the form of streams and cursors, as many as fit.
+"""The records of a head move in an event, as streams have them, as many as fit.
 
 Invariant: the same move gives the same, at each attempt and in each process. What does not fit begins at a position that any reader of
 changes takes. Not here: what is read at a position (`usecases.reading.read_changes`), the form of the event (`formats.webhooks.cloud_event`).
@@ -25,14 +25,20 @@ PORTIONS_MIN = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveRows:
-    """Reads them. `bytes_max` bounds their JSON; `reader` gives at most a `PORTIONS_MIN`-th of that at once."""
+    """Reads them.
+
+    `bytes_max` bounds their JSON; `reader` gives at most a `PORTIONS_MIN`-th of that at once.
+    """
 
     repository: Repository
     reader: ChangeReader
     bytes_max: int
 
     def of_move(self, dataset: DatasetId, old_head: Multihash | None, new_head: Multihash) -> MovedRows:
-        """What `(old_head, new_head]` changed. Raises NotFound, Corrupt, LimitExceeded, External."""
+        """What `(old_head, new_head]` changed.
+
+        Raises NotFound, Corrupt, LimitExceeded, External.
+        """
         position, last = self._after(dataset, old_head), self._number(dataset, new_head)
         changes: list[Mapping[str, object]] = []
         left = self.bytes_max

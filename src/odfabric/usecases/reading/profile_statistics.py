@@ -1,4 +1,4 @@
-"""A profile of columns from the statistics of the slices, without reading their rows and without an engine.
+"""A profile of columns from slice statistics, without rows and engine.
 
 Invariant: it says of how many records it speaks, and leaves out what the files do not tell. The statistics are claims of those who wrote
 the slices and the slices are not hashed for them: an exact profile reads all rows. Retractions and corrections are records too.
@@ -42,7 +42,10 @@ KnownClaims = Remembered[tuple[Multihash, tuple[str, ...]], FileClaims]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnStatistics:
-    """Of one column; None is what the files do not tell. `least` and `greatest` are JSON values."""
+    """Of one column; None is what the files do not tell.
+
+    `least` and `greatest` are JSON values.
+    """
 
     nulls: int | None
     least: object
@@ -51,7 +54,10 @@ class ColumnStatistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileStatistics:
-    """`records` of all `records_total` stand in the `slices` newest slices, whose footers were read."""
+    """`records` of `records_total` are in the `slices` newest slices.
+
+    Their footers were read.
+    """
 
     records: int
     records_total: int
@@ -86,7 +92,10 @@ def profile_statistics(
 def _claims(
     dataset: DatasetId, data: DataSlice, columns: tuple[str, ...], repository: Repository, known: KnownClaims
 ) -> FileClaims | None:
-    """None if the slice is not there or its footer tells nothing: to find that out is what verification is for."""
+    """A slice's claims; None if it is missing or its footer tells nothing.
+
+    To find that out is what verification is for.
+    """
     key = (data.physical_hash, columns)
     found = known.get(key)
     if found is None:
@@ -121,7 +130,10 @@ def _nulls(name: str, claims: Sequence[FileClaims | None]) -> Iterator[int | Non
 
 
 def _bounds(name: str, data_type: pa.DataType, claims: Sequence[FileClaims | None]) -> tuple[object, object]:
-    """Bounds over all slices, (None, None) if one slice does not tell them: those of the others could be wrong."""
+    """Bounds over all slices, (None, None) if one slice does not give them.
+
+    Those of the others could be wrong.
+    """
     found = []
     for each in claims:
         bounds = pa.nulls(0, data_type) if each is None or name not in each.names else each.columns[name].bounds

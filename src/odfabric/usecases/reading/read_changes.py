@@ -1,4 +1,6 @@
-"""What a consumer reads at a position: a portion of a baseline, of the changes of one block, or that everything has to be read anew.
+"""What a consumer reads at a position: a baseline, changes, or a reset.
+
+A portion of a baseline, of the changes of one block, or that everything has to be read again.
 
 Invariant: what is read at a position never changes, because positions are block numbers and rows of blocks: a consumer that is given
 something again is given the same, byte for byte, and one that stores the position together with its data has every change exactly
@@ -56,7 +58,10 @@ class ChangeReader:
         self._limits = limits
 
     def rows_max(self, asked: int | None) -> int:
-        """How many rows a fetch gives that asked for so many. Raises InvalidRequest, LimitExceeded."""
+        """How many rows a fetch gives that asked for so many.
+
+        Raises InvalidRequest, LimitExceeded.
+        """
         if asked is not None and asked < 1:
             raise InvalidRequest("a fetch has at least one row", place=Place(field="limit"))
         if asked is not None and asked > self._limits.rows_max:
@@ -66,7 +71,10 @@ class ChangeReader:
     def read(
         self, dataset: DatasetId, position: CursorPosition, *, rows_max: int
     ) -> tuple[Event | None, CursorPosition]:
-        """What there is at a position, None if nothing yet, and the position after it. Raises NotFound, Corrupt, LimitExceeded."""
+        """What there is at a position, None if nothing yet, and the position after it.
+
+        Raises NotFound, Corrupt, LimitExceeded.
+        """
         if not self.in_chain(dataset, position):
             return self._reset(dataset, position)
         read = self._baseline if position.mode is CursorMode.BASELINE else self._changes
@@ -80,7 +88,9 @@ class ChangeReader:
         return row is not None and row.sequence_number == position.next_sequence - 1
 
     def has(self, dataset: DatasetId, position: CursorPosition) -> bool:
-        """Whether there is such a position in the chain as it is now. Raises NotFound, Corrupt.
+        """Whether there is such a position in the chain as it is now.
+
+        Raises NotFound, Corrupt.
 
         How many rows a baseline has is not asked, for adding it up takes long: after its last row comes an empty end.
         """
@@ -171,7 +181,10 @@ class ChangeReader:
         return None
 
     def _data_rows_up(self, dataset: DatasetId, number: int) -> Iterator[BlockRow]:
-        """Data blocks upwards. The index is read downwards, so it is read in windows that grow."""
+        """Data blocks upwards.
+
+        The index is read downwards, so it is read in windows that grow.
+        """
         head, size = self._repository.head(dataset).sequence_number, _WINDOW_BLOCKS
         while number <= head:
             window = []

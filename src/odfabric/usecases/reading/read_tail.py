@@ -29,7 +29,10 @@ from odfabric.usecases.chain.repository import Repository
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadTail:
-    """Which rows, counted from the end, in which form, and with which columns; all if None."""
+    """Which rows, counted from the end, in which form, and with which columns.
+
+    All if None.
+    """
 
     skip: int
     limit: int
@@ -41,7 +44,10 @@ class ReadTail:
 def read_tail(
     entry: CatalogEntry, asked: ReadTail, *, repository: Repository, exchange: Exchange, rows_max: int
 ) -> dict[str, object]:
-    """`{data, dataFormat, nonFiniteColumns?, schema?, schemaFormat?}`, rows in order of offset. Raises InvalidRequest, LimitExceeded, Corrupt."""
+    """Rows in order of offset. Raises InvalidRequest, LimitExceeded, Corrupt.
+
+    `{data, dataFormat, nonFiniteColumns?, schema?, schemaFormat?}`.
+    """
     data_format = parse_data_format(asked.data_format)
     schema_format = parse_schema_format(asked.schema_format) if asked.schema_format is not None else None
     if asked.skip < 0 or asked.limit < 0:
@@ -99,7 +105,9 @@ def _newest(
 
 
 def _target(schema: DataSchema, pieces: Sequence[pa.Table]) -> pa.Schema:
-    """The columns to show. Hints on their layout are left out, for not every cast can follow them.
+    """The columns to show.
+
+    Hints on their layout are left out, for not every cast can follow them.
 
     A column that no row has is nulls of no type: nulls of a fixed length would take as much memory as values.
     """
@@ -109,7 +117,10 @@ def _target(schema: DataSchema, pieces: Sequence[pa.Table]) -> pa.Schema:
 
 
 def _aligned(piece: pa.Table, target: pa.Schema) -> pa.Table:
-    """Rows of an older slice under the current schema: columns that were added later are null. Raises IncompatibleSchema."""
+    """Rows of an older slice under the current schema. Raises IncompatibleSchema.
+
+    Columns that were added later are null.
+    """
     columns = []
     # By position: Arrow looks for a name among all columns, which is slow where there are a thousand.
     positions = {name: position for position, name in enumerate(piece.column_names)}

@@ -46,7 +46,10 @@ class SliceRows:
         self._kept: dict[tuple[DatasetId, Multihash], _Stretch] = {}
 
     def rows_at(self, dataset: DatasetId, name: Multihash, *, first: int, limit: int, count: int) -> pa.Table:
-        """At most `limit` rows of a slice of `count` rows, from number `first` on. Raises Corrupt."""
+        """At most `limit` rows of a slice of `count` rows, from number `first` on.
+
+        Raises Corrupt.
+        """
         key = (dataset, name)
         with self._lock:
             kept = self._kept.get(key)

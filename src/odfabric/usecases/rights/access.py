@@ -59,7 +59,9 @@ class Access:
         return Subject(account=account, organisations=tuple(organisations))
 
     def subject_later(self, account: str) -> Subject:
-        """Whose rights count for work that was asked for before: an account by its id, or by its name in rows of old releases.
+        """The subject whose rights count for earlier requests.
+
+        An account by its id, or by its name in rows of old releases.
 
         Raises NotFound for an account that is gone, AccountSuspended.
         """
@@ -83,13 +85,15 @@ class Access:
         return self.verdict(subject, action, entry) is Verdict.ALLOWED
 
     def allowed(self, subject: Subject, entry: CatalogEntry, actions: Iterable[Action]) -> frozenset[Action]:
-        """Those of the actions that the subject may do to the dataset, by one look at the grants."""
+        """Those actions that the subject may do to the dataset, by one look at grants."""
         owner, grants = owner_of(entry.alias), self.grants(entry.id, subject)
         verdicts = {action: self.policy.decide(subject, action, entry.id, owner, grants) for action in actions}
         return frozenset(action for action, verdict in verdicts.items() if verdict is Verdict.ALLOWED)
 
     def require(self, subject: Subject, action: Action, entry: CatalogEntry, *, shown: str | None = None) -> None:
-        """Raises NotFound if the subject may not read the dataset, Unauthenticated or AccessDenied if it may, but not do this.
+        """Raises NotFound, Unauthenticated or AccessDenied unless the subject may.
+
+        NotFound if it may not read the dataset, the others if it may, but not do this.
 
         `shown` is the reference as the caller has written it.
         """
@@ -98,13 +102,19 @@ class Access:
             raise refusal(verdict, action, subject, shown=shown or str(entry.alias))
 
     def require_here(self, subject: Subject, action: Action, *, under: AccountName | None = None, shown: str) -> None:
-        """Raises Unauthenticated or AccessDenied unless the subject may do this to the node, or to the account `under`."""
+        """Raises Unauthenticated or AccessDenied unless the subject may do this here.
+
+        To the node, or to the account `under`.
+        """
         verdict = self.policy.decide_here(subject, action, under=under)
         if verdict is not Verdict.ALLOWED:
             raise refusal(verdict, action, subject, shown=shown, what="node")
 
     def require_reader(self, subject: Subject, *, shown: str) -> None:
-        """For what every account may read of others. Raises Unauthenticated, AccessDenied for a token that goes less far."""
+        """For what every account may read of others.
+
+        Raises Unauthenticated, AccessDenied for a token that goes less far.
+        """
         self.require_here(subject, Action.SIGN_IN, shown=shown)
         if not subject.has_scope(Scope.READ) or subject.datasets is not None:
             raise refusal(Verdict.OUT_OF_SCOPE, Action.READ, subject, shown=shown, what="node")
@@ -144,7 +154,7 @@ class Access:
         return entry
 
     def look_in_vain(self, subject: Subject) -> None:
-        """The look-ups that a dataset costs which is there and hidden, where there is none."""
+        """The look-ups that a hidden dataset costs, for one that does not exist."""
         self.relations.granted([_NO_DATASET], subject.grantees)
 
     def seen_by(self, subject: Subject) -> VisibleCatalog:
@@ -156,7 +166,9 @@ class Access:
         return self.accounts.by_name(owner_of(entry.alias))
 
     def as_owner(self, entry: CatalogEntry) -> Subject:
-        """Whose rights count for what a dataset reads when it is brought up to date: the account that it is named under.
+        """The subject for a dataset's updates: the account that it is named under.
+
+        Its rights count for what the dataset reads.
 
         Raises NotFound if that account is gone, AccountSuspended.
         """

@@ -1,4 +1,4 @@
-"""Limits of accounts: how many datasets and bytes they have, how often they push, how many queries they run.
+"""Limits of accounts: datasets, bytes, pushes, running queries.
 
 Invariant: an account's own limit, set by an admin, wins over the node's. Datasets and bytes count for the account that owns them, whoever
 adds to them; pushes and queries for the account that asks. The node's own account has no limits.
@@ -25,7 +25,10 @@ USED_UP_RETRY_S = 3600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountDefaults:
-    """Limits of accounts for which no admin has set others; see the settings of the same names."""
+    """Limits of accounts for which no admin has set others.
+
+    See the settings of the same names.
+    """
 
     datasets_max: int
     stored_bytes_max: int
@@ -43,7 +46,10 @@ class AccountQuotas:
     defaults: AccountDefaults
 
     def check_new_dataset(self, owner: AccountName) -> None:
-        """Raises LimitExceeded if the owner has as many datasets as it may. Creations at once may exceed it by a few."""
+        """Raises LimitExceeded if the owner has as many datasets as it may.
+
+        Creations at once may exceed it by a few.
+        """
         maximum = _chosen(self._limits(owner).datasets_max, self.defaults.datasets_max)
         if owner != SYSTEM_ACCOUNT and self.usage.of_account(owner).datasets >= maximum:
             raise LimitExceeded(
@@ -54,7 +60,10 @@ class AccountQuotas:
             )
 
     def check_more_bytes(self, owner: AccountName) -> None:
-        """Raises LimitExceeded if the owner's datasets have as many bytes as they may. The last addition may exceed it."""
+        """Raises LimitExceeded if the owner's datasets have as many bytes as they may.
+
+        The last addition may exceed it.
+        """
         maximum = _chosen(self._limits(owner).stored_bytes_max, self.defaults.stored_bytes_max)
         if owner != SYSTEM_ACCOUNT and self.usage.of_account(owner).stored_bytes >= maximum:
             raise LimitExceeded(
@@ -65,7 +74,10 @@ class AccountQuotas:
             )
 
     def take_push(self, subject: Subject) -> None:
-        """Count a push. Raises LimitExceeded with the seconds to wait if the account has pushed too often in the last minute."""
+        """Count a push.
+
+        Raises LimitExceeded with the seconds to wait if the account has pushed too often in the last minute.
+        """
         account = subject.account
         if account is None or account.name == SYSTEM_ACCOUNT:
             return
@@ -80,7 +92,10 @@ class AccountQuotas:
             )
 
     def queries_at_once_max(self, subject: Subject) -> int:
-        """How many queries the account may run at once; a stranger as many as an account without a limit of its own."""
+        """How many queries the account may run at once.
+
+        A stranger as many as an account without a limit of its own.
+        """
         own = subject.account.limits.queries_at_once_max if subject.account is not None else None
         return _chosen(own, self.defaults.queries_at_once_max)
 
@@ -93,7 +108,10 @@ class AccountQuotas:
 
 
 def measure_usage(*, usage: Usage, repository: Repository, datasets_max: int) -> int:
-    """Find out the bytes of at most `datasets_max` datasets that nobody has measured; how many."""
+    """Find out the bytes of at most `datasets_max` datasets that nobody has measured.
+
+    How many.
+    """
     measured = 0
     for dataset in usage.unmeasured(limit=datasets_max):
         try:

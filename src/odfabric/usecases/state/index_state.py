@@ -1,4 +1,6 @@
-"""Bring current-state indexes forward along their chains, give up those that no longer fit, hold one against its chain.
+"""Maintain current-state indexes along their chains.
+
+Bring them forward, give up those that no longer fit, hold one against its chain.
 
 Invariant: an index is only a faster way to what the chain says. Nobody waits for one, whatever is wrong with it is put right by making
 it again, and it takes in a block only if all that it took in before is in the same chain. Not here: what reads it (`ingest`,
@@ -37,7 +39,7 @@ Report = Callable[[EngineProgress], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexWork:
-    """How an index is brought forward: its pace, and the most blocks and rows that are taken in at once."""
+    """Pace of an index, and the most blocks and rows that are taken in at once."""
 
     pace: IndexPace
     page_blocks_max: int
@@ -55,7 +57,9 @@ def enqueue_index(
     entropy: Entropy,
     pace: IndexPace,
 ) -> Job | None:
-    """Queue the work on a dataset's index if it is worth it, None otherwise. Never raises for what is wrong with the index.
+    """Queue the work on a dataset's index if it is worth it, None otherwise.
+
+    Never raises for what is wrong with the index.
 
     The job names no dataset: pushes do not wait for it. Indexes of a dataset that is gone are dropped at once, or by the job if that fails.
     """
@@ -87,7 +91,10 @@ def enqueue_index(
 def run_index(
     job: Job, run: LeasedRun, *, repository: Repository, index: StateIndex | None, work: IndexWork
 ) -> Mapping[str, object]:
-    """Bring the index of a job's dataset to the head. Raises Corrupt for a damaged chain or slice, Determinate, Indeterminate."""
+    """Bring the index of a job's dataset to the head.
+
+    Raises Corrupt for a damaged chain or slice, Determinate, Indeterminate.
+    """
     dataset = read_index_request(job).dataset
     if index is None:
         return {"dataset": str(dataset), "upper": None}
@@ -98,7 +105,9 @@ def run_index(
 def bring_forward(
     dataset: DatasetId, *, repository: Repository, index: StateIndex, work: IndexWork, report: Report
 ) -> IndexFrontier | None:
-    """The frontier of the index once it has all data blocks up to the head; None if the dataset has no index (any more).
+    """The frontier of the index once it has all data blocks up to the head.
+
+    None if the dataset has no index (any more).
 
     Any number of workers may do so at once. An index of another epoch or of another chain, or a damaged one, is dropped first.
     """
@@ -126,7 +135,7 @@ def bring_forward(
 
 
 def usable_frontier(definition: IndexDefinition, *, repository: Repository, index: StateIndex) -> IndexFrontier | None:
-    """How far an index is, None if there is none or it does not belong to the chain as it is now."""
+    """How far an index is; None without one that belongs to the present chain."""
     frontier = index.frontier(definition)
     if frontier is None or frontier.block_hash is None:
         return None

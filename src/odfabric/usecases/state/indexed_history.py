@@ -1,4 +1,4 @@
-"""What a merge reads of a dataset's past: the state from its index and the slices after it, or all slices.
+"""A merge's past: the state of the index and later slices, or all slices.
 
 Invariant: the engine computes the same slice from either. Without an index, or with one that is behind, damaged or of another chain,
 a merge reads history as if there were none: it never waits for an index and never fails because of one.
@@ -35,7 +35,7 @@ STATE_FILE = "indexed-state"
 
 @dataclass(frozen=True, slots=True)
 class _IndexedState:
-    """A file with the rows at a block of the chain, and the slices after that block, newest first."""
+    """A file with the rows at a block, and the slices after it, newest first."""
 
     rows: int
     path: Path
@@ -52,7 +52,10 @@ def history_of_merge(
     index: StateIndex | None,
     exchange: Exchange,
 ) -> tuple[SliceFile, ...]:
-    """Files for the engine, oldest first, in `folder`. Raises Corrupt for damaged blocks and slices, Determinate."""
+    """Files for the engine, oldest first, in `folder`.
+
+    Raises Corrupt for damaged blocks and slices, Determinate.
+    """
 
     def relative(path: Path) -> str:
         return path.relative_to(exchange.root).as_posix()
@@ -110,7 +113,10 @@ def _indexed_state(
 def _slices_after(
     dataset: DatasetId, state: ChainState, block: Multihash, repository: Repository
 ) -> tuple[DataSlice, ...] | None:
-    """None if the block is not in the chain of `state`: the index is ahead of it, or of a chain that is no more."""
+    """None if the block is not in `state`'s chain.
+
+    The index is ahead of it, or of a chain that is no more.
+    """
     try:
         return tuple(data_slices_down(repository.blocks(dataset), state.head, tail=block))
     except ChainsDiverged:

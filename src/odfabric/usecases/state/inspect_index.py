@@ -30,7 +30,10 @@ SUMS = 1 << 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexReport:
-    """The index of a dataset, or why it has none. `blocks_behind` counts blocks up to the newest data block."""
+    """The index of a dataset, or why it has none.
+
+    `blocks_behind` counts blocks up to the newest data block.
+    """
 
     alias: str
     mode: IndexMode | None
@@ -57,7 +60,10 @@ class IndexReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedIndex:
-    """Outcome for one dataset. `problem` is None if the index says what the chain says, or if there is no index."""
+    """Outcome for one dataset.
+
+    `problem` is None if the index says what the chain says, or if there is no index.
+    """
 
     report: IndexReport
     problem: str | None = None
@@ -98,7 +104,10 @@ def verify_index(
     blocks_max: int,
     rows_max: int,
 ) -> VerifiedIndex:
-    """Hold an index against a replay of the chain up to where it is. Raises Corrupt if the chain itself is damaged."""
+    """Hold an index against a replay of the chain up to where it is.
+
+    Raises Corrupt if the chain itself is damaged.
+    """
     report = inspect_index(entry, repository=repository, index=index)
     if report.mode is None or report.frontier is None or index is None:
         return VerifiedIndex(report=report, problem=report.reason if report.mode else None)

@@ -1,4 +1,4 @@
-"""The net state of a dataset at a block: what its changelog adds up to, by reading it from the beginning.
+"""The net state of a dataset at a block, by reading its whole changelog.
 
 Invariant: the rows, their columns and their order are a function of the chain up to the block alone, so any process that is asked again
 gives the same. Not here: a state under the schema of today, by the index where there is one
@@ -39,7 +39,7 @@ class NetStates:
         self._kept: dict[tuple[DatasetId, Multihash], pa.Table] = {}
 
     def rows_at(self, dataset: DatasetId, block: Multihash) -> pa.Table:
-        """All rows after `block`, in an order that never changes: columns of the dataset but offset, op and system time.
+        """All rows after `block`, without offset, op and system time, in a stable order.
 
         Raises InvalidRequest if rows of this schema cannot be added up, LimitExceeded, Corrupt, NotFound.
         """

@@ -1,4 +1,6 @@
-"""Read the state of a dataset as of a block or a time: its net rows, from the index when it can tell them, else from the chain.
+"""Read the net rows as of a block or time.
+
+From the index when it can tell them, else from the chain.
 
 Invariant: both ways give the same rows in the same order. Rows have all columns but offset, op and system time, under the schema that is
 in force now; what an ill-formed changelog owes is left out. Not here: SQL over it (`query_data`).
@@ -37,7 +39,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadState:
-    """Which state - after a block, or the last block at or before a time, by default after the head - and which of its rows."""
+    """Which state and which of its rows.
+
+    After a block, or the last block at or before a time, by default after the head.
+    """
 
     as_of_block: Multihash | None = None
     as_at: Instant | None = None
@@ -49,7 +54,10 @@ class ReadState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatePorts:
-    """What reading a state works with. `rows_max` bounds one answer, `state_rows_max` the state that is sorted for it."""
+    """What reading a state works with.
+
+    `rows_max` bounds one answer, `state_rows_max` the state that is sorted for it.
+    """
 
     repository: Repository
     exchange: Exchange
@@ -60,7 +68,9 @@ class StatePorts:
 
 
 def read_state(entry: CatalogEntry, asked: ReadState, *, ports: StatePorts) -> dict[str, object]:
-    """`{block, sequenceNumber, systemTime, source, rows, data, dataFormat, nonFiniteColumns?, schema?, schemaFormat?}`, rows in order of key.
+    """The state's rows in order of key, and its block.
+
+    `{block, sequenceNumber, systemTime, source, rows, data, dataFormat, nonFiniteColumns?, schema?, schemaFormat?}`.
 
     Raises InvalidRequest, NotFound for a block that is not there or a time before the first, LimitExceeded, Corrupt.
     """
@@ -151,7 +161,7 @@ def _rows(
 
 
 def _few(tables: Iterable[pa.Table], rows_max: int) -> Iterator[pa.Table]:
-    """The tables, as long as all their rows are no more than may be sorted for an answer."""
+    """The tables, while their rows are few enough to be sorted for an answer."""
     count = 0
     for rows in tables:
         count += rows.num_rows
@@ -163,7 +173,10 @@ def _few(tables: Iterable[pa.Table], rows_max: int) -> Iterator[pa.Table]:
 def _from_index(
     definition: IndexDefinition, block: BlockRow, index: StateIndex, ports: StatePorts
 ) -> tuple[Sequence[pa.Table] | None, Multihash | None]:
-    """Rows of the index, and the block after which slices are still missing (None: none are); no rows if it cannot tell."""
+    """Rows of the index, and the block after which slices are missing.
+
+    None: none are missing; no rows if it cannot tell.
+    """
     try:
         frontier = usable_frontier(definition, repository=ports.repository, index=index)
         if frontier is None or (frontier.violation is not None and block.sequence_number >= frontier.upper):

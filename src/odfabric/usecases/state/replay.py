@@ -1,4 +1,4 @@
-"""Replay slices of a chain: their changes one slice after the other, and what they add up to.
+"""Replay slices of a chain: their changes in turn, and what they add up to.
 
 Invariant: memory holds one slice, the rows that are left, and about as many changes again - never a whole history. Each slice is hashed
 on the way. Not here: the index, which gets to the same rows without a replay.
@@ -28,7 +28,10 @@ ADD_UP_ROWS_MIN = 100_000
 def slices_up(
     dataset: DatasetId, head: Multihash, *, after: Multihash | None, repository: Repository, blocks_max: int
 ) -> Sequence[DataSlice]:
-    """Data slices of (after, head], oldest first. Raises as `walk`: ChainsDiverged, LimitExceeded."""
+    """Data slices of (after, head], oldest first. Raises as `walk`.
+
+    ChainsDiverged, LimitExceeded.
+    """
     return list(data_slices_down(repository.blocks(dataset), head, tail=after, blocks_max=blocks_max))[::-1]
 
 
@@ -41,7 +44,10 @@ def changes_of(
     repository: Repository,
     exchange: Exchange,
 ) -> Iterator[Changes]:
-    """The changes of each slice. Raises Corrupt for a slice that is missing, damaged, or does not fit the columns."""
+    """The changes of each slice.
+
+    Raises Corrupt for a slice that is missing, damaged, or does not fit the columns.
+    """
     for data in slices:
         with exchange.session() as folder:
             path = folder / str(data.physical_hash)
@@ -57,7 +63,7 @@ def changes_of(
 def net_rows(
     base: Iterable[pa.Table], changes: Iterable[Changes], columns: pa.Schema, *, rows_max: int
 ) -> tuple[pa.Table, pa.Array]:
-    """What changes make of the rows of `base`: every row once, and how often it is there (less than 0: it is owed).
+    """Rows of `base` after changes: each once with its count, negative if unmatched.
 
     Raises LimitExceeded if more than `rows_max` rows are left.
     """

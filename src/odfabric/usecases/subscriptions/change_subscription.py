@@ -26,7 +26,10 @@ OVERLAP_S_MAX = 30 * 86_400.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """Which deliveries: one, or those from a sequence on, or those that failed. Exactly one of them."""
+    """Which deliveries: one, or those from a sequence on, or those that failed.
+
+    Exactly one of them.
+    """
 
     delivery_id: str | None = None
     from_sequence: int | None = None
@@ -64,7 +67,10 @@ class OwnSubscription:
         )
 
     def pause(self) -> Subscription:
-        """Deliver nothing until it is resumed; what is to be delivered waits. A disabled one stays disabled. Raises NotFound."""
+        """Deliver nothing until it is resumed; what is to be delivered waits.
+
+        A disabled one stays disabled. Raises NotFound.
+        """
         found = self.get()
         if found.state is not SubscriptionState.DISABLED:
             self._set_state(found, SubscriptionState.PAUSED, AuditKind.SUBSCRIPTION_PAUSED)
@@ -76,7 +82,10 @@ class OwnSubscription:
         return self.get()
 
     def rotate_secret(self, *, secret: bytes | None, overlap_s: float) -> NewSubscription:
-        """Give it another secret; the old one signs too for `overlap_s` seconds. Only its maker may. Raises NotFound, AccessDenied, InvalidRequest."""
+        """Give it another secret; the old one signs too for `overlap_s` seconds.
+
+        Only its maker may. Raises NotFound, AccessDenied, InvalidRequest.
+        """
         found = self.get()
         if not is_of(found, self.subject):
             raise AccessDenied(
@@ -94,7 +103,10 @@ class OwnSubscription:
         return NewSubscription(self.get(), secret)
 
     def replay(self, which: Replay) -> int:
-        """Deliver again, with the same event ids and the present secrets; how many. Raises NotFound, also for a delivery of another subscription."""
+        """Deliver again, with the same event ids and the present secrets; how many.
+
+        Raises NotFound, also for a delivery of another subscription.
+        """
         found = self.get()
         if which.delivery_id is not None:
             self.delivery(which.delivery_id)
@@ -113,7 +125,7 @@ class OwnSubscription:
         )
 
     def test(self, *, source: str) -> DeliveryAttempt:
-        """Send a message that tells of nothing new, outside the sequence, and say what came of it. Raises NotFound.
+        """Send a test message outside the sequence; its outcome. Raises NotFound.
 
         It is sent once, to a paused or disabled subscription too.
         """
@@ -159,7 +171,10 @@ class OwnSubscription:
         return found
 
     def attempts(self, delivery_id: str, *, limit: int) -> list[DeliveryAttempt]:
-        """The attempts at one of its deliveries that are still kept, newest first. Raises NotFound."""
+        """The attempts at one of its deliveries that are still kept, newest first.
+
+        Raises NotFound.
+        """
         return list(self.ports.deliveries.attempts(self.delivery(delivery_id).id, limit=limit))
 
     def _set_state(self, found: Subscription, state: SubscriptionState, kind: AuditKind) -> None:

@@ -53,7 +53,10 @@ DELIVERY_LEASE_MS = 60_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryPorts:
-    """What a delivery needs; `trace` gives the trace of the attempt that is made now, None if it has none."""
+    """What a delivery needs.
+
+    `trace` gives the trace of the attempt that is made now, None if it has none.
+    """
 
     access: Access
     repository: Repository
@@ -70,7 +73,7 @@ class DeliveryPorts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryRules:
-    """`source` is the URI of this node, `base` its URL in links, empty if nobody knows it."""
+    """`source` is this node's URI, `base` its URL in links, empty if unknown."""
 
     source: str
     base: str
@@ -79,7 +82,9 @@ class DeliveryRules:
 
 
 def deliver(delivery: Delivery, *, ports: DeliveryPorts, rules: DeliveryRules) -> bool:
-    """Make one attempt at a leased delivery and record how it ended; whether the receiver accepted it.
+    """Make one attempt at a leased delivery and record how it ended.
+
+    Whether the receiver accepted it.
 
     A receiver that answers 410 wants no events any more: its subscription ends. Never raises for what the receiver did; a crash
     before the record repeats the attempt with the same event id.
@@ -230,7 +235,10 @@ def _subject(subscription: Subscription, access: Access) -> Subject | None:
 
 
 def _may_follow(subscription: Subscription, subject: Subject, entry: CatalogEntry | None, access: Access) -> bool:
-    """Whether the subscription goes on. One of an account or of the node does: its events are judged one by one."""
+    """Whether the subscription goes on.
+
+    One of an account or of the node does: its events are judged one by one.
+    """
     return subscription.dataset_id is None or (entry is not None and access.allows(subject, Action.FOLLOW, entry))
 
 

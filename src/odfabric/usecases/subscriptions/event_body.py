@@ -24,7 +24,10 @@ from odfabric.usecases.rights.access import Access
 
 
 def event_body(delivery: Delivery, *, source: str) -> bytes:
-    """The body of an event that is no head move. Raises NotFound for a head move whose dataset is gone."""
+    """The body of an event that is no head move.
+
+    Raises NotFound for a head move whose dataset is gone.
+    """
     if delivery.event is None:
         raise NotFound("dataset", str(delivery.dataset_id))
     return other_event(delivery, delivery.event, source=source)
@@ -41,7 +44,10 @@ def delivery_body(
     source: str,
     base: str,
 ) -> bytes:
-    """The body of a head move; without `facts` the move does not go forwards. Raises NotFound if the dataset's account is gone."""
+    """The body of a head move; without `facts` the move does not go forwards.
+
+    Raises NotFound if the dataset's account is gone.
+    """
     if subscription.format is SubscriptionFormat.CLOUD_EVENT:
         return head_move_event(delivery, alias=entry.alias, source=source, base=base, facts=facts, rows=rows)
     return reference_webhook.head_move_body(
@@ -63,7 +69,9 @@ def check_body(
     access: Access,
     source: str,
 ) -> bytes:
-    """The body of a message that tries a receiver; without `entry` and `head` the subscription is of no single dataset.
+    """The body of a message that tries a receiver.
+
+    Without `entry` and `head` the subscription is of no single dataset.
 
     Raises NotFound if the dataset's account is gone.
     """

@@ -29,7 +29,10 @@ class NodeSignature:
         self._kept: tuple[bytes, Instant] | None = None
 
     def sign(self, headers: Mapping[str, str], *, target_uri: str, body: bytes, at: Instant) -> dict[str, str]:
-        """The headers of a POST with its digest and signature. Raises Corrupt, AccessDenied for a key that cannot be opened."""
+        """The headers of a POST with its digest and signature.
+
+        Raises Corrupt, AccessDenied for a key that cannot be opened.
+        """
         private = self._private()
         return sign_request(headers, method="POST", target_uri=target_uri, body=body, private=private, created=at)
 
@@ -47,7 +50,10 @@ class NodeSignature:
         return found or [self._made()[0]]
 
     def renew(self) -> SigningKey:
-        """Sign with a new key from now on. The public half of the old one stays published for a while."""
+        """Sign with a new key from now on.
+
+        The public half of the old one stays published for a while.
+        """
         made, _ = self._made()
         self._kept = None
         return made

@@ -55,7 +55,10 @@ def send_webhook(
     clock: Clock,
     trace: TraceContext | None = None,
 ) -> tuple[DeliveryAttempt, WebhookResponse | None]:
-    """Make attempt `number` at a message, as a part of `trace`; the answer is None if the receiver was not reached. Never raises for what the receiver did."""
+    """Make attempt `number` at a message, as a part of `trace`.
+
+    The answer is None if the receiver was not reached. Never raises for what the receiver did.
+    """
     started = clock.now()
     headers: dict[str, str] = {}
     response: WebhookResponse | None = None

@@ -1,4 +1,7 @@
-"""Subscribe a webhook to a dataset, an account or the node: from now on, every event of the wanted types is delivered."""
+"""Subscribe a webhook to a dataset, an account or the node.
+
+From now on, every event of the wanted types is delivered.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,7 @@ COLUMNS_SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class NewSubscription:
-    """A subscription just made, and its secret, which nobody but the subscriber is told."""
+    """A new subscription and its secret, which only the subscriber gets."""
 
     subscription: Subscription
     secret: bytes = field(repr=False)
@@ -71,7 +74,9 @@ def subscribe(
     per_dataset_max: int,
     events: frozenset[EventType] | None = None,
 ) -> NewSubscription:
-    """Create a subscription; without a secret (as `parse_secret` gives it) it gets a fresh one, without `events` the default of its scope.
+    """Create a subscription.
+
+    Without a secret (as `parse_secret` gives it) it gets a fresh one, without `events` the default of its scope.
 
     Raises InvalidRequest, AccessDenied for a URL that no attempt could reach, LimitExceeded, HeadMoved on a very busy dataset.
     """
@@ -199,7 +204,10 @@ def unsubscribe(
 def own_subscription(
     scope: Scope, subscription_id: str, *, subject: Subject, access: Access, subscriptions: Subscriptions
 ) -> Subscription:
-    """A subscription of this scope that the subject may see: its own, or any if it may manage the scope. Raises NotFound."""
+    """A subscription of this scope that the subject may see. Raises NotFound.
+
+    Its own, or any if it may manage the scope.
+    """
     found = subscriptions.get(subscription_id)
     if found is None or not is_of_scope(found, scope) or not _may_see(found, scope, subject, access):
         raise NotFound("subscription", subscription_id)
@@ -232,7 +240,7 @@ def subscription_entry(
     clock: Clock,
     **detail: str,
 ) -> AuditEntry:
-    """An entry of the audit about a subscription: its receiver without the path, in which receivers keep secrets."""
+    """An audit entry of a subscription; its receiver's path is left out as secret."""
     place = urlsplit(subscription.url)
     receiver = f"{place.scheme}://{place.hostname or ''}"
     return AuditEntry(

@@ -1,4 +1,6 @@
-"""What a subscription is of: a dataset, an account with all its datasets, or the node; and who may see its events.
+"""Scopes of subscriptions, and who may see their events.
+
+A dataset, an account with all its datasets, or the node.
 
 Invariant: rights are looked up when they are asked for. Not here: the rules (`domain.people.access`), which right a type needs
 (`domain.subscriptions.events`).
@@ -62,7 +64,7 @@ def default_events(scope: Scope) -> frozenset[EventType]:
 
 
 def may_manage(scope: Scope, subject: Subject, access: Access) -> bool:
-    """Whether the subject may see and change all subscriptions of the scope, whoever has made them."""
+    """Whether the subject may see and change all subscriptions of the scope."""
     match scope:
         case CatalogEntry():
             return access.allows(subject, Action.SHARE, scope)
@@ -84,7 +86,10 @@ def of_scope(scope: Scope, subscriptions: Subscriptions, *, limit: int) -> Seque
 
 
 def may_receive(delivery: Delivery, subject: Subject, entry: CatalogEntry | None, access: Access) -> bool:
-    """Whether the subject may see this event now; `entry` is None if the dataset is gone."""
+    """Whether the subject may see this event now.
+
+    `entry` is None if the dataset is gone.
+    """
     type = delivery.event.type if delivery.event else EventType.HEAD_MOVED
     if type is EventType.DATASET_DELETED and delivery.event is not None:
         owner = delivery.event.alias.account

@@ -30,7 +30,9 @@ def accept_object(
     objects: ObjectStore,
     size_max: int,
 ) -> None:
-    """Keep an object of `data` or `checkpoints` of `size` bytes. One that is there already is left as it is.
+    """Keep an object of `data` or `checkpoints` of `size` bytes.
+
+    One that is there already is left as it is.
 
     Raises CorruptedSource if the bytes do not hash to `name`, InvalidRequest if there are fewer than announced, InvalidName, LimitExceeded,
     Determinate, Indeterminate.

@@ -114,7 +114,10 @@ class _Receiving:
 
 
 def accept_smart_push(talk: Conversation, alias: DatasetAlias, *, ports: AcceptPushPorts) -> bool:
-    """Hold the conversation to its end; whether anything was committed. Raises as `serve_smart_pull`."""
+    """Hold the conversation to its end; whether anything was committed.
+
+    Raises as `serve_smart_pull`.
+    """
     accepting = _Accepting(talk, alias, ports)
     try:
         accepting.run()
@@ -211,7 +214,10 @@ class _Accepting:
         return batch
 
     def _target(self, begin: PushBegin, batch: ReceivedBatch, folder: Path) -> CatalogEntry:
-        """The dataset, made of its Seed if it is not there. Raises _Refused for an identity or a name that is taken."""
+        """The dataset, made of its Seed if it is not there.
+
+        Raises _Refused for an identity or a name that is taken.
+        """
         first = batch.blocks[0]
         if not isinstance(first.block.event, Seed):
             return self._existing()

@@ -17,14 +17,23 @@ from odfabric.model.multihash import Multihash
 
 
 class ObjectSource(Protocol):
-    """Gives objects that received blocks name; `ports.sources.egress.RemoteDataset` is one."""
+    """Gives objects that received blocks name.
+
+    `ports.sources.egress.RemoteDataset` is one.
+    """
 
     def download(self, folder: str, object_hash: Multihash, *, size_max: int, into: Path) -> int:
-        """Object of `data` or `checkpoints` into a new file; its size. Raises NotFound, LimitExceeded, Determinate, leaving no file."""
+        """Object of `data` or `checkpoints` into a new file; its size.
+
+        Raises NotFound, LimitExceeded, Determinate, leaving no file.
+        """
 
 
 class BlockServer(Protocol):
-    """Gives bytes that somebody says are a block; `ports.sources.egress.RemoteDataset` is one."""
+    """Gives bytes that somebody says are a block.
+
+    `ports.sources.egress.RemoteDataset` is one.
+    """
 
     def block(self, block_hash: Multihash) -> bytes:
         """Bytes served for a block. Raises NotFound."""
@@ -42,7 +51,10 @@ class EncodedBlocks(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArrivingChain:
-    """The chain that ends at `head`. `shown` names its source in messages; it holds no secret."""
+    """The chain that ends at `head`.
+
+    `shown` names its source in messages; it holds no secret.
+    """
 
     head: Multihash
     blocks: EncodedBlocks
@@ -58,7 +70,10 @@ class ReceivedBlocks:
         self._folder = folder
 
     def get_bytes(self, name: Multihash) -> bytes:
-        """The bytes of a block. Raises CorruptedSource if it is missing or does not hash to its name."""
+        """The bytes of a block.
+
+        Raises CorruptedSource if it is missing or does not hash to its name.
+        """
         path = self._folder / f"block-{name}"
         if path.exists():
             return path.read_bytes()
@@ -75,7 +90,10 @@ class ReceivedBlocks:
 
 
 def keep_received(folder: Path, name: Multihash, data: bytes) -> None:
-    """Keep the bytes of a block where `ReceivedBlocks` looks first. Raises CorruptedSource if they do not hash to its name."""
+    """Keep the bytes of a block where `ReceivedBlocks` looks first.
+
+    Raises CorruptedSource if they do not hash to its name.
+    """
     if block_hash(data) != name:
         raise CorruptedSource(
             f"the block served as {name} does not hash to its name",

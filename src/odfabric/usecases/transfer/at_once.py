@@ -15,7 +15,10 @@ T = TypeVar("T")
 
 
 def each_at_once(works: Iterable[Callable[[], T]], *, at_once: int) -> Iterator[T]:
-    """The results, in the order in which works end. Raises what the first failing work raises."""
+    """The results, in the order in which works end.
+
+    Raises what the first failing work raises.
+    """
     if at_once <= 1:
         for work in works:
             yield work()

@@ -1,4 +1,4 @@
-"""Pull a dataset: whatever brings it up to date - its polling source, its transform, or the copy it was made from."""
+"""Pull a dataset by its polling source, its transform, or the remote it copies."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ from odfabric.usecases.rights.account_quotas import AccountQuotas
 
 @dataclass(frozen=True, slots=True)
 class RemoteCopy:
-    """A dataset that is, or becomes, a copy of the one at `url`; with `force` also if it loses history of its own."""
+    """A dataset that is, or becomes, a copy of the one at `url`.
+
+    With `force` also if it loses history of its own.
+    """
 
     alias: DatasetAlias
     url: str
@@ -60,7 +63,10 @@ class PullRights:
     quotas: AccountQuotas
 
     def check_pull(self, entry: CatalogEntry) -> None:
-        """Raises NotFound or AccessDenied unless the asker may change the dataset, LimitExceeded if its owner's space is used up."""
+        """Raises NotFound or AccessDenied unless the asker may change the dataset.
+
+        Raises LimitExceeded if its owner's space is used up.
+        """
         self.access.require(self.subject, Action.WRITE, entry)
         self.quotas.check_more_bytes(owner_of(entry.alias))
 
@@ -80,7 +86,10 @@ class PullRights:
             self.quotas.check_more_bytes(owner_of(alias))
 
     def check_inputs(self, entry: CatalogEntry, inputs: Iterable[DatasetId]) -> None:
-        """Raises NotFound for an input that the owner of the derivative dataset may not read, as if it were not there."""
+        """Raises NotFound for an input that the derivative's owner may not read.
+
+        It is treated as if it were not there.
+        """
         seen = self.access.seen_by(self.access.as_owner(entry))
         for dataset in inputs:
             if seen.by_id(dataset) is None:
@@ -90,7 +99,10 @@ class PullRights:
 
 
 def enqueue_pull(request: PullRequest, *, subject: Subject, jobs: Jobs, clock: Clock, entropy: Entropy) -> Job:
-    """Queue the pull; an unfinished pull of the same dataset that the same token asked for with the same wishes is that job."""
+    """Queue the pull, or join an equal unfinished one.
+
+    Of the same dataset, asked for by the same token with the same wishes.
+    """
     account = account_of(subject)
     asked = json.dumps([account, subject.token, pull_members(request)], sort_keys=True)
     job = NewJob(
@@ -105,7 +117,10 @@ def enqueue_pull(request: PullRequest, *, subject: Subject, jobs: Jobs, clock: C
 
 
 def is_pull_of_node(job: Job) -> bool:
-    """Whether it is a pull that was asked of a node, not at the command line. A damaged one is nobody's: any process may find that out."""
+    """Whether it is a pull that was asked of a node, not at the command line.
+
+    A damaged one is nobody's: any process may find that out.
+    """
     try:
         return job.kind is JobKind.PULL and read_pull_request(job).folder_of_user is None
     except Corrupt:
@@ -115,7 +130,9 @@ def is_pull_of_node(job: Job) -> bool:
 def run_pull(
     job: Job, run: JobRun, *, rights: PullRights, repository: Repository, verbs: PullVerbs
 ) -> dict[str, object]:
-    """Run a queued pull; the result of the dataset itself, with `upToDate` if nothing was committed, and `poll` says what a source answered.
+    """Run a queued pull; the result of the dataset itself.
+
+    `upToDate` if nothing was committed; `poll` says what a source answered.
 
     `rights` are those of whoever asked for it, as they are now: every dataset that is brought up to date may be changed by them, and
     what a derivative dataset reads may be read by its owner. Raises NotFound, AccessDenied.

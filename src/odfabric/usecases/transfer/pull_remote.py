@@ -17,7 +17,10 @@ from odfabric.usecases.transfer.receive_chain import Landing, ReceivePorts, rece
 def pull_remote(
     landing: Landing, url: str, *, run: JobRun, remotes: RemoteDatasets, exchange: Exchange, ports: ReceivePorts
 ) -> CommitResult | None:
-    """Bring a dataset of this node to the head of the one under `url`; None if it is up to date. Raises as `receive_chain`."""
+    """Bring a dataset of this node to the head of the one under `url`.
+
+    None if it is up to date. Raises as `receive_chain`.
+    """
     remote = remotes.open(url)
     head = remote.head()
     entry = ports.repository.find(landing.alias)

@@ -140,7 +140,10 @@ def _check_same_dataset(entry: CatalogEntry, theirs: Multihash, received: Receiv
 
 
 def _outgoing(blocks: Sequence[EncodedBlock], destination: Destination) -> tuple[list[_Outgoing], int]:
-    """The objects that are not there yet, each once, oldest first; and how many bytes are there."""
+    """The objects that are not there yet, each once, oldest first.
+
+    And how many bytes are there.
+    """
     declared: dict[tuple[str, Multihash], DataSlice | Checkpoint] = {}
     for encoded in blocks:
         for area, each in declared_objects(encoded):

@@ -75,7 +75,10 @@ class Landing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedReceipt:
-    """Blocks to be taken over on top of `before`, oldest first; `replaced` blocks of ours go for them."""
+    """Blocks to be taken over on top of `before`, oldest first.
+
+    `replaced` blocks of ours go for them.
+    """
 
     entry: CatalogEntry | None
     base: Head | None
@@ -95,7 +98,9 @@ class _NoBlocks:
 def receive_chain(
     arriving: ArrivingChain, landing: Landing, *, folder: Path, run: ReceivingRun, ports: ReceivePorts
 ) -> CommitResult | None:
-    """Bring a dataset of this node to the arriving head, making it if it is not here; None if it is there already.
+    """Bring a dataset of this node to the arriving head, making it if it is not here.
+
+    None if it is there already.
 
     `folder` is private to this call. Raises DestinationAhead and ChainsDiverged with counts, CorruptedSource or InvalidBlock naming what is
     wrong with the source, InvalidRequest for another dataset, LimitExceeded, HeadMoved, AlreadyExists, NotFound, Determinate.
@@ -118,7 +123,10 @@ def receive_chain(
 
 
 def plan_receipt(arriving: ArrivingChain, landing: Landing, *, ports: ReceivePorts) -> PlannedReceipt | None:
-    """What is new of the arriving chain; None if the dataset is there already. Raises as `receive_chain`."""
+    """What is new of the arriving chain; None if the dataset is there already.
+
+    Raises as `receive_chain`.
+    """
     repository = ports.repository
     entry = repository.find(landing.alias)
     base = repository.head(entry.id) if entry else None
@@ -167,7 +175,10 @@ def check_forward(relation: ChainRelation, *, destination: Multihash | None, sou
 
 
 def check_chain(state: ChainState, blocks: Sequence[EncodedBlock], *, clock: Clock) -> ChainState:
-    """The state after `blocks` on top of `state`. Raises InvalidBlock naming the block and the rule that it breaks."""
+    """The state after `blocks` on top of `state`.
+
+    Raises InvalidBlock naming the block and the rule that it breaks.
+    """
     now = clock.now()
     for encoded in blocks:
         try:
@@ -204,7 +215,10 @@ def _seed_of(arriving: ArrivingChain, *, blocks_max: int) -> Seed:
 def make_visible(
     planned: PlannedReceipt, state: ChainState, landing: Landing, *, run: ReceivingRun, ports: ReceivePorts
 ) -> CommitResult | None:
-    """Move the head, once: all objects of the blocks are stored and compared. Raises HeadMoved, AlreadyExists, Indeterminate."""
+    """Move the head, once: all objects of the blocks are stored and compared.
+
+    Raises HeadMoved, AlreadyExists, Indeterminate.
+    """
     entry, base, commits = planned.entry, planned.base, ports.commits
     if entry is None or base is None:
         new_entry = CatalogEntry(

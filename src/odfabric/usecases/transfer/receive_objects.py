@@ -1,4 +1,4 @@
-"""Bring the objects of received blocks here, and compare each with what every block says of it.
+"""Fetch received blocks' objects, and compare each with what blocks say of it.
 
 Invariant: an object that is here already (of an earlier block, an earlier transfer, or a chain that was deleted) is compared as one that
 comes now is; only its bytes are not fetched again. Nothing is stored that does not hash to its name. Several come at once; what is told of
@@ -34,7 +34,10 @@ Report = Callable[[EngineProgress], None]
 
 @dataclass(frozen=True, slots=True)
 class _LocalFile:
-    """An object as a file that hashes to its name. `kept`: the store has it; `damaged`: what the store has is something else."""
+    """An object as a file that hashes to its name.
+
+    `kept`: the store has it; `damaged`: what the store has is something else.
+    """
 
     path: Path
     size: int
@@ -44,7 +47,10 @@ class _LocalFile:
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """An object and the blocks that name it, each with the state before it; the first one says how large it is."""
+    """An object and the blocks that name it, each with the state before it.
+
+    The first one says how large it is.
+    """
 
     area: str
     declared: DataSlice | Checkpoint
@@ -53,7 +59,10 @@ class _Wanted:
 
 @dataclass(slots=True, kw_only=True)
 class ObjectReceiver:
-    """The objects of one arriving dataset; `folder` is private to one transfer. At most `at_once` are on their way."""
+    """The objects of one arriving dataset; `folder` is private to one transfer.
+
+    At most `at_once` are on their way.
+    """
 
     dataset: DatasetId
     source: ObjectSource

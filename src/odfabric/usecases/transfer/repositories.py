@@ -31,7 +31,10 @@ class RepositoryVerbs:
     maximum: int
 
     def add(self, name: str, url: str, *, shared: bool, by: Subject) -> RemoteRepository:
-        """Make a repository known. Raises InvalidName, InvalidRequest, UnsupportedProtocol, AlreadyExists, LimitExceeded, AccessDenied."""
+        """Make a repository known.
+
+        Raises InvalidName, InvalidRequest, UnsupportedProtocol, AlreadyExists, LimitExceeded, AccessDenied.
+        """
         account = self._account(by, shared=shared)
         repository = RemoteRepository(
             name=parse_name(name, type_name="RepoName"),
@@ -49,7 +52,10 @@ class RepositoryVerbs:
         return [*self.repositories.of(own), *self.repositories.of(None)]
 
     def remove(self, name: str, *, shared: bool, by: Subject) -> None:
-        """Forget a repository; what was pulled or pushed stays. Raises NotFound, AccessDenied."""
+        """Forget a repository; what was pulled or pushed stays.
+
+        Raises NotFound, AccessDenied.
+        """
         account, parsed = self._account(by, shared=shared), parse_name(name, type_name="RepoName")
         audit = [self._entry(AuditKind.REPOSITORY_REMOVED, parsed.text, by, shared=shared)]
         if not self.repositories.remove(account, parsed, audit=audit):

@@ -57,7 +57,10 @@ def enqueue_send(
     clock: Clock,
     entropy: Entropy,
 ) -> Job:
-    """Queue the push; an unfinished one of the same wishes is that job. Raises NotFound, AccessDenied."""
+    """Queue the push; an unfinished one of the same wishes is that job.
+
+    Raises NotFound, AccessDenied.
+    """
     _check(entry, request, subject, access)
     account = account_of(subject)
     wishes = [account, subject.token, send_members(entry.id, request)]

@@ -1,4 +1,4 @@
-"""Serve a dataset to peers by the Simple Transfer Protocol: ref, blocks, data, checkpoints.
+"""Serve a dataset by the Simple Transfer Protocol: ref, blocks, data, checkpoints.
 
 Invariant: a hash is not a permission. An object is served only by way of a dataset whose current chain refers to it, and blocks go
 out as the very bytes that were stored. Source: RFC-007; docs/threat-model.md.
@@ -24,7 +24,7 @@ DATA_EVENTS = frozenset({"AddData", "ExecuteTransform"})
 
 @dataclass(frozen=True, slots=True)
 class ServedObject:
-    """An object that may be read: its size in bytes, how to open it, and a link to it if its store makes some."""
+    """A readable object: its size in bytes, how to open it, and perhaps a link."""
 
     size: int
     open: Callable[[], BinaryIO]
@@ -39,7 +39,9 @@ def serve_head(entry: CatalogEntry, *, repository: Repository) -> Multihash:
 def serve_object(
     entry: CatalogEntry, folder: str, name: Multihash, *, referred: ReferredObjects, link_s: int
 ) -> ServedObject:
-    """An object of `blocks`, `data` or `checkpoints`. Raises NotFound if the chain does not refer to it.
+    """An object of `blocks`, `data` or `checkpoints`.
+
+    Raises NotFound if the chain does not refer to it.
 
     `link_s` is the lifetime of links in seconds, 0 for none. Blocks have none: they are smaller than another request.
     """
@@ -67,7 +69,10 @@ class _NamesOfChain:
 
 
 class ReferredObjects:
-    """Which objects chains refer to. Each block is read once by a process, as long as `names_max` names are not too many."""
+    """Which objects chains refer to.
+
+    Each block is read once by a process, as long as `names_max` names are not too many.
+    """
 
     def __init__(self, repository: Repository, *, names_max: int) -> None:
         self.repository = repository

@@ -51,7 +51,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServePullPorts:
-    """What serving needs. `check` raises if the caller may not read the dataset any more."""
+    """What serving needs.
+
+    `check` raises if the caller may not read the dataset any more.
+    """
 
     repository: Repository
     link_of: LinkOf
@@ -60,7 +63,10 @@ class ServePullPorts:
 
 
 def serve_smart_pull(talk: Conversation, entry: CatalogEntry, *, ports: ServePullPorts) -> None:
-    """Hold the conversation to its end. Raises nothing that the client has caused, and what else fails after having told the client."""
+    """Hold the conversation to its end.
+
+    Raises nothing that the client has caused, and what else fails after having told the client.
+    """
     phase = Phase.PULL_INITIAL
     try:
         begin = _next(talk, read_pull_begin, ports.limits.wait_s_max)
@@ -144,7 +150,10 @@ def _blocks(entry: CatalogEntry, begin: PullBegin, ports: ServePullPorts) -> lis
 
 
 def _read(entry: CatalogEntry, stop: Multihash, count: int, ports: ServePullPorts) -> list[EncodedBlock]:
-    """`count` blocks down from `stop`, turned round. Raises LimitExceeded as soon as they are too large."""
+    """`count` blocks down from `stop`, turned round.
+
+    Raises LimitExceeded as soon as they are too large.
+    """
     stored = ports.repository.blocks(entry.id)
     found: list[EncodedBlock] = []
     size, name = 0, stop

@@ -57,7 +57,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmartLimits:
-    """Limits of conversations; see the settings of the same names beginning with `smart_`."""
+    """Limits of conversations.
+
+    See the settings of the same names beginning with `smart_`.
+    """
 
     archive: ArchiveLimits
     message_bytes_max: int
@@ -70,7 +73,10 @@ class SmartLimits:
 
 @dataclass(frozen=True, slots=True)
 class OwnBlocks:
-    """Blocks of a dataset of this node, for what a batch continues. None: there is no such dataset."""
+    """Blocks of a dataset of this node, for what a batch continues.
+
+    None: there is no such dataset.
+    """
 
     entry: CatalogEntry | None
     repository: Repository
@@ -98,7 +104,10 @@ class ReceivedBatch:
 def receive_batch(
     batch: BlocksBatch, *, planned: int, limits: ArchiveLimits, own: OwnBlocks, folder: Path
 ) -> ReceivedBatch:
-    """Unpack a batch of at least one block into `folder`. Raises InvalidRequest, InvalidBlock, LimitExceeded, CorruptedSource."""
+    """Unpack a batch of at least one block into `folder`.
+
+    Raises InvalidRequest, InvalidBlock, LimitExceeded, CorruptedSource.
+    """
     found = read_archive(batch.archive, limits)
     if not len(found) == batch.num_blocks == planned or not found:
         raise InvalidRequest(f"{planned} blocks are planned, {batch.num_blocks} announced, {len(found)} sent")
@@ -143,7 +152,10 @@ def file_of(area: str, declared: DataSlice | Checkpoint) -> ObjectFile:
 
 
 def heard(talk: Conversation, read: Callable[[str], T], *, seconds_max: float, shown: str) -> T:
-    """The next message of a server. Raises what a refusal in the frame that closes it stands for, CorruptedSource, Determinate."""
+    """The next message of a server.
+
+    Raises what a refusal in the frame that closes it stands for, CorruptedSource, Determinate.
+    """
     found = talk.hear(seconds_max=seconds_max)
     if found is None:
         raise Determinate(f"{shown} did not answer within {seconds_max:g} s")

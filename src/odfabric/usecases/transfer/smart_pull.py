@@ -53,7 +53,9 @@ class SmartPeers:
 def smart_pull(
     landing: Landing, url: str, *, run: JobRun, peers: SmartPeers, exchange: Exchange, ports: ReceivePorts
 ) -> CommitResult | None:
-    """Bring a dataset of this node to the head of the one under `url`; None if it is up to date.
+    """Bring a dataset of this node to the head of the one under `url`.
+
+    None if it is up to date.
 
     Raises as `receive_chain`, and Unauthenticated, AccessDenied, NotFound, CorruptedSource for what the node refuses or says wrongly.
     """
@@ -89,7 +91,10 @@ def _plan(
     peers: SmartPeers,
     ports: ReceivePorts,
 ) -> TransferPlan:
-    """What the server has for us. Raises DestinationAhead, ChainsDiverged, LimitExceeded before anything of it is sent."""
+    """What the server has for us.
+
+    Raises DestinationAhead, ChainsDiverged, LimitExceeded before anything of it is sent.
+    """
     talk.say(write_pull_begin(PullBegin(begin_after=base.hash if base else None, force=landing.force)))
     plan = heard(talk, read_pull_plan, seconds_max=peers.limits.wait_s_max, shown=url)
     if isinstance(plan, InvalidInterval) and entry is not None and base is not None:
@@ -129,7 +134,10 @@ def _batch(
 
 
 def _missing(blocks: Sequence[EncodedBlock], entry: CatalogEntry | None, ports: ReceivePorts) -> list[ObjectFile]:
-    """What the store does not have yet; of a dataset that is not here, by the identity that its first block says."""
+    """What the store does not have yet.
+
+    Of a dataset that is not here, by the identity that its first block says.
+    """
     dataset = entry.id if entry is not None else _identity(blocks)
     return [file_of(area, each) for area, each in missing_objects(dataset, blocks, objects=ports.objects)]
 

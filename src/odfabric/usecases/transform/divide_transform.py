@@ -1,4 +1,4 @@
-"""Divide what the inputs of a derivative dataset have new into transactions of bounded size.
+"""Divide a derivative's new input into transactions of bounded size.
 
 Owns which inputs, up to which of their blocks, the next transaction of a run reads, and smaller ones where the engine finds one too large. Invariant: inputs are taken as they were when the
 run began, or when somebody else moved the dataset's head; so a run ends although its inputs grow. Not here: where cuts may lie
@@ -36,7 +36,9 @@ from odfabric.usecases.transform.judge_transform import change_of, means_the_sam
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransformPart:
-    """What one transaction reads. `rows_before` of `rows_total` records were read by earlier transactions of the run.
+    """What one transaction reads.
+
+    `rows_before` of `rows_total` records were read by earlier transactions of the run.
 
     `bytes_in_hand_max` is what the engine may have in hand of it, 0 where it has to do with what is there. `divisible`: a smaller one
     can be asked for.
@@ -63,7 +65,7 @@ _SHARES_MAX = 64
 
 @dataclass(slots=True)
 class _Size:
-    """How many records transactions take: fewer when one was too much, more again when some were not.
+    """Records per transaction: fewer after one too large, more after some that fit.
 
     `is_least`: they are no further divided, and run without a limit.
     """
@@ -75,7 +77,10 @@ class _Size:
     _left: int = 1
 
     def halve(self, rows: int) -> bool:
-        """A transaction of so many records was too much. Whether half of it is to be tried."""
+        """A transaction of so many records was too much.
+
+        Whether half of it is to be tried.
+        """
         self._rows_min = self._rows_min or max(rows // _SHARES_MAX, 1)
         self._left = self._wait
         if rows // 2 < self._rows_min:
@@ -84,7 +89,10 @@ class _Size:
         return True
 
     def recorded(self, rows_max: int) -> bool:
-        """A transaction was not too much. Whether the next one is to be larger: each time that is tried after twice as many of them."""
+        """A transaction was not too much.
+
+        Whether the next one is to be larger: each time that is tried after twice as many of them.
+        """
         if self.rows_max >= rows_max and not self.is_least:
             return False
         self._left -= 1
@@ -98,7 +106,10 @@ class _Size:
 
 
 class TransformDivision:
-    """The transactions of one run, planned when the first is asked for; `done` when there are no more."""
+    """The transactions of one run, planned when the first is asked for.
+
+    `done` when there are no more.
+    """
 
     def __init__(self, repository: Repository, engine: Engine, *, limits: TransactionLimits, blocks_max: int) -> None:
         self._repository = repository
@@ -121,7 +132,10 @@ class TransformDivision:
         return self._cuts == ()
 
     def next_part(self, state: ChainState) -> TransformPart:
-        """What the next transaction on top of `state` reads. Raises what planning raises, NotFound for an input."""
+        """What the next transaction on top of `state` reads.
+
+        Raises what planning raises, NotFound for an input.
+        """
         if self._cuts is None or self._base != state.head:
             self._base, self._together = state.head, 1
             self._cuts = self._divide(state)
@@ -142,7 +156,7 @@ class TransformDivision:
         )
 
     def divide(self, state: ChainState) -> None:
-        """The engine would have too much in hand with the part that was given: half of it is next.
+        """The engine lacks memory for the given part: half of it is next.
 
         What cannot be divided - a block, all that it takes until something can be recorded - is given again without a limit, and so
         is a part that is small beside the one that was refused first: then it is not the number of records that takes memory.

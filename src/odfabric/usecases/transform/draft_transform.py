@@ -1,4 +1,4 @@
-"""Draft a derivative dataset from one SQL query: which datasets are its inputs, and under which names.
+"""Draft a derivative dataset from one SQL query: its inputs and their names.
 
 Invariant: an input is a dataset that its author may read and that the query names: in backticks, or after FROM or JOIN. What stands in
 comments and string literals names nothing. Not here: what is wrong with the query (the engine), creating the dataset (`create_dataset`).
@@ -35,7 +35,9 @@ _TOKEN = re.compile(
 
 
 def draft_transform(name: DatasetAlias, sql: str, *, repository: Repository, text_bytes_max: int) -> DatasetSnapshot:
-    """The snapshot of a derivative dataset that the query gives. `repository` is as its author sees it.
+    """The snapshot of a derivative dataset that the query gives.
+
+    `repository` is as its author sees it.
 
     Raises InvalidRequest for a query that names no dataset that its author may read, LimitExceeded.
     """
@@ -54,7 +56,7 @@ def draft_transform(name: DatasetAlias, sql: str, *, repository: Repository, tex
 
 
 def named_inputs(sql: str, repository: Repository) -> tuple[TransformInput, ...]:
-    """Datasets that a query names, in its order, each under the names by which it does. At most `INPUTS_MAX`."""
+    """Datasets that a query names, in order, with its names. At most `INPUTS_MAX`."""
     inputs: list[TransformInput] = []
     for text in dict.fromkeys(_names(sql)):
         try:

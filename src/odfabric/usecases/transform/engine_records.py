@@ -1,4 +1,4 @@
-"""Which engine made or reproduces which block of a derivative dataset, recorded beside the dataset.
+"""Which engine made or reproduces which block, recorded beside the derivative.
 
 Blocks carry no engine, so the objects of a dataset have an area for that: one small JSON document for each block, engine and outcome. A
 transaction's record is stored before its block is committed, so whatever is in the chain has one. Invariants: a record is written once
@@ -31,7 +31,7 @@ ENGINE_DIGITS = 32
 
 
 class EngineOutcome(Enum):
-    """What an engine has to do with a block: it made its rows, or gave the same ones later, or others."""
+    """An engine and a block: it made its rows, reproduced them, or gave others."""
 
     MADE = "made"
     REPRODUCES = "reproduces"
@@ -41,7 +41,10 @@ class EngineOutcome(Enum):
 def record_maker(
     dataset: DatasetId, blocks: Sequence[EncodedBlock], engine: EngineIdentity | None, *, objects: ObjectStore
 ) -> None:
-    """Say of blocks that are about to be committed who made their rows. Nothing is said of an engine that does not say who it is."""
+    """Say of blocks that are about to be committed who made their rows.
+
+    Nothing is said of an engine that does not say who it is.
+    """
     for one in blocks:
         if engine is not None and isinstance(one.block.event, ExecuteTransform):
             record(dataset, one.hash, engine, EngineOutcome.MADE, objects=objects)
@@ -57,7 +60,10 @@ def record(
     message: str | None = None,
     at: Instant | None = None,
 ) -> None:
-    """Keep what an engine has to do with a block. What was recorded of both stays as it is."""
+    """Keep what an engine has to do with a block.
+
+    What was recorded of both stays as it is.
+    """
     value = {
         "block": str(block),
         "engine": engine.name,
@@ -78,7 +84,10 @@ def record(
 def engine_records(
     dataset: DatasetId, *, objects: ObjectStore, block: Multihash | None = None
 ) -> Iterator[Mapping[str, object]]:
-    """All that is recorded beside a dataset, or of one block of it, by block. Raises Corrupt for a record that is none."""
+    """All that is recorded beside a dataset, or of one block of it, by block.
+
+    Raises Corrupt for a record that is none.
+    """
     for key in objects.keys(engine_records_prefix(dataset, block)):
         try:
             value = json.loads(objects.read_bytes(key, size_max=RECORD_BYTES_MAX))
@@ -90,7 +99,10 @@ def engine_records(
 
 
 def makers(dataset: DatasetId, block: Multihash, *, objects: ObjectStore) -> list[EngineIdentity]:
-    """The engines that are recorded as those which made a block; more than one only if it was made again. Raises Corrupt."""
+    """The engines that are recorded as those which made a block.
+
+    More than one only if it was made again. Raises Corrupt.
+    """
 
     def text(found: Mapping[str, object], name: str) -> str:
         return str(found.get(name, ""))[:SHOWN_CHARACTERS_MAX]

@@ -40,7 +40,10 @@ class ExpectedColumns:
     _found: dict[DatasetId, DataSchema | None] = field(default_factory=dict)
 
     def of(self, entry: CatalogEntry, state: ChainState) -> DataSchema | None:
-        """The columns of a dataset, None if only its data tell. Raises Determinate if the engine cannot be asked."""
+        """The columns of a dataset, None if only its data tell.
+
+        Raises Determinate if the engine cannot be asked.
+        """
         known = current_schema(state)
         if known is not None or entry.remote_url is not None:
             return known

@@ -41,8 +41,10 @@ def validate_request(
     described: Mapping[str, QueryInput] | None = None,
     expected: ColumnsOf | None = None,
 ) -> ValidateRequest:
-    """What the engine is asked of a transform; `described` stands in for inputs by alias, and `expected` tells the columns of others, those
-    without data too. Raises NotFound for an input.
+    """What the engine is asked of a transform.
+
+    `described` stands in for inputs by alias, and `expected` tells the columns of others, those without data too.
+    Raises NotFound for an input.
 
     `previous` is the transform that it takes the place of in a dataset of the columns `data_schema`.
     """
@@ -73,7 +75,9 @@ def snapshot_request(
     described: Mapping[str, QueryInput],
     expected: ColumnsOf | None = None,
 ) -> ValidateRequest:
-    """What the engine is asked of a manifest: its transform, and that of the dataset of this name if it has run already.
+    """The engine's request for a manifest.
+
+    Its transform, and that of the dataset of this name if it has run already.
 
     Without a repository all inputs must be described. Raises InvalidManifest without a transform, NotFound for an input.
     """
@@ -112,7 +116,7 @@ def change_of(
     engine: Engine,
     blocks_max: int,
 ) -> TransformChange | None:
-    """What the next transaction makes of a transform that was replaced since the last one; None if none was.
+    """What the next transaction makes of a transform replaced since the last, or None.
 
     `blocks` are the dataset's own. It depends on the chain and the two transforms alone, so a replay comes to the same. With more columns
     than before, or set again as it was, also what says the same is computed anew. Raises Determinate.
@@ -149,7 +153,10 @@ def _says_the_same(
 def means_the_same(
     state: ChainState, early: Mapping[DatasetId, InputChain], late: Mapping[DatasetId, InputChain], *, engine: Engine
 ) -> bool:
-    """Whether the transform is accepted, and says the same, over its inputs as they are at either blocks. Raises Determinate."""
+    """Whether the transform is accepted and has the same meaning at both blocks.
+
+    Over its inputs as they are there. Raises Determinate.
+    """
     if state.transform is None:
         return False
     event = state.transform.event

@@ -1,4 +1,4 @@
-"""Run a derivative dataset: transactions of its transform over what its inputs have new.
+"""Run a derivative dataset: its transform over what its inputs have new.
 
 Invariant: a transaction is a pure function of its plan, so an interrupted one is repeated and gives the same bytes; what was
 consumed is in the chain alone. Not here: the plan's rules (`domain.transform.transform_plan`), how much one transaction takes
@@ -56,7 +56,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ExecutedTransform:
-    """What the engine made of a plan: its answer and where its files lie; no checkpoint of an engine that keeps nothing."""
+    """The engine's answer to a plan, and its files.
+
+    No checkpoint of an engine that keeps nothing.
+    """
 
     result: TransformResult
     data_path: Path
@@ -65,7 +68,10 @@ class ExecutedTransform:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransformPorts:
-    """What a transform is run with. `blocks_max` is the longest chain that is walked, `limits` are those of one transaction."""
+    """What a transform is run with.
+
+    `blocks_max` is the longest chain that is walked, `limits` are those of one transaction.
+    """
 
     repository: Repository
     commits: Commits
@@ -77,7 +83,9 @@ class TransformPorts:
 
 
 def run_transform(entry: CatalogEntry, *, run: JobRun, ports: TransformPorts) -> CommitResult | None:
-    """Bring the dataset up to date with the heads of its inputs; None if nothing is due or an input has no data yet.
+    """Bring the dataset up to date with the heads of its inputs.
+
+    None if nothing is due or an input has no data yet.
 
     The result is that of all attempts of the job, but for the rows that were dropped, of which the last attempt tells its own. What the inputs have new is taken by as many transactions as its size asks for, each committed by itself: those that were
     committed before a failure or cancellation stay, and the next run goes on behind them. What comes to the inputs meanwhile waits.
@@ -110,7 +118,7 @@ def run_transform(entry: CatalogEntry, *, run: JobRun, ports: TransformPorts) ->
 
 @dataclass(frozen=True, slots=True)
 class _Built:
-    """A transaction that can be committed, and how many rows of the inputs came too late for it."""
+    """A transaction ready to commit, and how many input rows came too late for it."""
 
     commit: PlannedCommit
     late_rows_dropped: int
@@ -119,7 +127,10 @@ class _Built:
 def _build(
     entry: CatalogEntry, base: Head, division: TransformDivision, *, run: JobRun, ports: TransformPorts
 ) -> _Built | None:
-    """The next transaction of the division on top of `base`, which the engine has run; None if it is not due."""
+    """The next transaction of the division on top of `base`, which the engine has run.
+
+    None if it is not due.
+    """
     state = ports.repository.state(entry.id, base.hash)
     while True:
         part = division.next_part(state)
@@ -172,7 +183,7 @@ def execute_plan(
     exchange: Exchange,
     bytes_in_hand_max: int = 0,
 ) -> ExecutedTransform:
-    """Lay the plan's objects out in `folder` of the exchange and let the engine run it.
+    """Put the plan's objects into `folder` of the exchange and run the engine.
 
     Raises what the engine raises: LimitExceeded with `TRANSACTION_SIZE_LIMIT` for more than it may have in hand (0: any).
     """
@@ -213,7 +224,10 @@ def execute_plan(
 def checkpoint_files(
     dataset: DatasetId, newest: Sequence[Multihash], folder: Path, repository: Repository
 ) -> dict[Multihash, Path]:
-    """The checkpoints of a transaction as files, the newest first, then those that it builds on. Raises Corrupt, InvalidData."""
+    """Checkpoints of a transaction as files, the newest first, then their bases.
+
+    Raises Corrupt, InvalidData.
+    """
     files: dict[Multihash, Path] = {}
 
     def add(name: Multihash) -> None:

@@ -43,7 +43,10 @@ _ASKED_FOR = QueryEvolution(
 
 @dataclass(frozen=True, slots=True)
 class ChangedTransform:
-    """`result` None: the dataset has this transform already. `evolution` None: it has never run, or nothing is known of its inputs."""
+    """`result` None: the dataset has this transform already.
+
+    `evolution` None: it has never run, or nothing is known of its inputs.
+    """
 
     entry: CatalogEntry
     result: CommitResult | None
@@ -74,7 +77,9 @@ def set_transform(
     clock: Clock,
     anew: bool = False,
 ) -> ChangedTransform:
-    """Give the dataset of the manifest's name the manifest's transform; other events of the manifest are not looked at.
+    """Give the dataset of the manifest's name the manifest's transform.
+
+    Other events of the manifest are not looked at.
 
     With `anew` the transform that it has already is set again, so that the next run computes it from the beginning.
     Raises NotFound, InvalidManifest without a transform, InvalidRequest for other inputs, the dataset as its own or a copy, InvalidQuery, and
@@ -134,7 +139,10 @@ def _wanted(snapshot: DatasetSnapshot, repository: Repository) -> SetTransform:
 
 
 def _check_no_cycle(entry: CatalogEntry, wanted: SetTransform, repository: Repository) -> None:
-    """Raises InvalidRequest if the dataset would be derived from itself. It is a new one that may: inputs of one that has run stay."""
+    """Raises InvalidRequest if the dataset would be derived from itself.
+
+    It is a new one that may: inputs of one that has run stay.
+    """
     waiting, seen = [input_dataset_id(each) for each in wanted.inputs], set[DatasetId]()
     while waiting:
         one = waiting.pop()
@@ -196,7 +204,10 @@ def _unchangeable(wanted: SetTransform) -> InvalidRequest:
 
 
 def _with_more_columns(evolution: QueryEvolution, schema: DataSchema, evolved: DataSchema) -> QueryEvolution:
-    """The same query gives more columns where an input has got some: what is kept of rows does not have them."""
+    """The same query gives more columns where an input has got some.
+
+    What is kept of rows does not have them.
+    """
     if evolution.verdict is not EvolutionVerdict.COMPATIBLE:
         return evolution
     added = ", ".join(f"`{field.name}`" for field in evolved.fields[len(schema.fields) :])

@@ -1,4 +1,4 @@
-"""Run the transactions of a derivative dataset again on the engine that is here, and keep which of them it reproduces.
+"""Run a derivative's transactions again on this engine; keep which it reproduces.
 
 Before an engine is given up the next one is tried on what the old one made. Checkpoints and slices that were lost or damaged come back on
 the way, where the engine makes them to the byte. Invariant: the chain stays as it is, and an object has the hash that it is named by. Not here: the records
@@ -37,7 +37,10 @@ from odfabric.usecases.transform.run_transform import ExecutedTransform, execute
 
 @dataclass(frozen=True, slots=True)
 class ReplayedTransaction:
-    """A block and whether the engine gave its rows again; `message` says what differs. `restored`: objects that were put back."""
+    """A block and whether the engine gave its rows again; `message` says what differs.
+
+    `restored`: objects that were put back.
+    """
 
     block: Multihash
     reproduced: bool
@@ -64,7 +67,9 @@ def replay_transactions(
     digest: str | None = None,
     listener: Callable[[EngineProgress], None] = lambda _: None,
 ) -> tuple[EngineInfo, list[ReplayedTransaction]]:
-    """Replay every transaction, oldest first, and record the outcomes; one that differs does not end the run.
+    """Replay every transaction, oldest first, and record the outcomes.
+
+    One that differs does not end the run.
 
     `digest` is what the digest of the engine here must begin with. Raises InvalidRequest for a root dataset or another engine,
     NotFound for an input that is not here, Determinate if the engine is away.
@@ -140,7 +145,10 @@ def _replayed(
 def _restored(
     dataset: DatasetId, event: ExecuteTransform, made: ExecutedTransform, data: DataSlice | None, objects: ObjectStore
 ) -> Iterator[str]:
-    """Keys of what the transaction had made that is put back. What is made otherwise now is left alone."""
+    """Keys of what the transaction had made that is put back.
+
+    What is made otherwise now is left alone.
+    """
     if data is not None and event.new_data is not None and data.physical_hash == event.new_data.physical_hash:
         key = data_key(dataset, data.physical_hash)
         if put_back(key, made.data_path, size=data.size, objects=objects):

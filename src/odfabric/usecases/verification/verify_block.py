@@ -54,7 +54,7 @@ class BlockCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastVerification:
-    """The last finished verification: all up to `block` was checked, `behind` blocks came since.
+    """The last verification: all up to `block` was checked, `behind` blocks follow.
 
     `is_whole` says that rows were checked too and transactions run again, as far as there are any and nothing was skipped.
     """
@@ -92,7 +92,10 @@ def verify_block(
 
 
 def last_verification(entry: CatalogEntry, *, repository: Repository, jobs: Jobs) -> LastVerification | None:
-    """Of the newest jobs of the dataset, None if no verification is among them that says up to where it went."""
+    """Of the newest jobs of the dataset; None without a verification with its end.
+
+    A verification of old releases does not say up to where it went.
+    """
     for job in jobs.page(dataset=entry.id, limit=JOBS_LOOKED_AT):
         if job.kind is JobKind.VERIFY and job.status is JobStatus.SUCCEEDED:
             found = _verification(entry, job, repository)
@@ -104,7 +107,10 @@ def last_verification(entry: CatalogEntry, *, repository: Repository, jobs: Jobs
 def _before(
     entry: CatalogEntry, link: ChainLink, repository: Repository
 ) -> tuple[ChainState | None, BlockCheck | None]:
-    """The state that the block builds on, None if it cannot be read, and the check of the link to it; the seed has none."""
+    """The state below the block (None: unreadable), and the check of its link.
+
+    The seed has none.
+    """
     previous = link.block.prev_block_hash
     if previous is None:
         return ChainState.empty(), None
@@ -189,7 +195,10 @@ def _missing(error: NotFound | Corrupt | InvalidInput) -> str:
 
 
 def _verification(entry: CatalogEntry, job: Job, repository: Repository) -> LastVerification | None:
-    """None for a job of a release before jobs said from which head on they began, or of a chain that was replaced."""
+    """None for a job without its starting head, or of a chain that was replaced.
+
+    Jobs of old releases do not say from which head on they began.
+    """
     request, result = read_verify_request(job), json.loads(job.result or "{}")
     block = request.head
     if block is None:

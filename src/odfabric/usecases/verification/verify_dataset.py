@@ -121,7 +121,10 @@ def verify_dataset(
     clock: Clock,
     blocks_max: int,
 ) -> VerificationReport:
-    """All problems found, none if the dataset is what it claims to be. Raises Determinate if the engine is away."""
+    """All problems found, none if the dataset is what it claims to be.
+
+    Raises Determinate if the engine is away.
+    """
     verification = _Verification(entry, run, repository, engine, exchange, clock, blocks_max)
     published = _published(verification)
     links = _verify_metadata(verification, published.head)
@@ -181,7 +184,10 @@ def _published(verification: _Verification) -> _Published:
 
 
 def _verify_published(verification: _Verification, before: _Published) -> None:
-    """Judge `refs/head`. Others commit and publish meanwhile: wrong is only a difference that is still the very same."""
+    """Judge `refs/head`.
+
+    Others commit and publish meanwhile: wrong is only a difference that is still the very same.
+    """
     if before.agrees:
         return
     # Whoever is publishing holds this lock.
@@ -272,7 +278,7 @@ def _verify_checkpoint(verification: _Verification, block: Multihash, declared: 
 
 
 def _verify_bases(verification: _Verification, block: Multihash, declared: Checkpoint, path: Path) -> None:
-    """A checkpoint builds on those of earlier blocks, which were hashed with them, so here it is enough that they are there."""
+    """Check that a checkpoint's bases exist; they were hashed with earlier blocks."""
     try:
         for base in checkpoint_bases(path):
             key = object_key(verification.dataset, CHECKPOINTS, base)
@@ -286,7 +292,10 @@ def _verify_bases(verification: _Verification, block: Multihash, declared: Check
 
 
 def _verify_transactions(verification: _Verification, hashes: Sequence[Multihash]) -> None:
-    """Run every transaction again, oldest first; inputs are folded along, so that a long history is read once."""
+    """Run every transaction again, oldest first.
+
+    Inputs are folded along, so that a long history is read once.
+    """
     state = ChainState.empty()
     input_states: dict[DatasetId, ChainState] = {}
     for number, link in enumerate(_links(verification, hashes)):
@@ -324,7 +333,9 @@ def _skip_from(verification: _Verification, state: ChainState, link: ChainLink) 
 
 
 def _recorded(verification: _Verification, block: Multihash, *, but: EngineIdentity | None = None) -> str:
-    """Who made a block, for people, as it is recorded beside the dataset; nothing if that is nobody, or `but` alone.
+    """Who made a block, for people, as it is recorded beside the dataset.
+
+    Nothing if that is nobody, or `but` alone.
 
     A record is not signed: it may say where to look, and never that nothing is wrong.
     """
@@ -416,7 +427,10 @@ def _run_again(
 def _has_meaning_of_reference(
     verification: _Verification, plan: TransformPlan, link: ChainLink, event: ExecuteTransform
 ) -> bool:
-    """Whether a transaction of another engine is what a row-wise query means to the reference, each interval on its own."""
+    """Whether another engine's transaction has the reference's meaning.
+
+    What a row-wise query means there, each interval on its own.
+    """
     if not isinstance(plan.transform, TransformSql) or plan.change is not None:
         return False
     transform = in_the_reference(plan.transform, operation=plan.vocabulary.operation_type)
@@ -430,7 +444,10 @@ def _has_meaning_of_reference(
 
 
 def _is_own(verification: _Verification, event: ExecuteTransform) -> bool:
-    """Whether a transaction says by its checkpoint that our engine made it; ours always leaves one."""
+    """Whether a transaction says by its checkpoint that our engine made it.
+
+    Ours always leaves one.
+    """
     if event.new_checkpoint is None:
         return False
     with verification.exchange.session() as folder:
@@ -443,7 +460,9 @@ def _is_own(verification: _Verification, event: ExecuteTransform) -> bool:
 def _is_made_elsewhere(
     verification: _Verification, event: ExecuteTransform, replayed: Path | None, folder: Path
 ) -> bool:
-    """Whether another engine made a transaction than the one that has replayed it: their checkpoints begin differently.
+    """Whether another engine made the transaction than the one that replayed it.
+
+    Their checkpoints begin differently.
 
     Blocks do not say who made them. Engines that keep state begin their files with a sign of their own.
     """
@@ -470,7 +489,9 @@ def enqueue_verify(
     clock: Clock,
     entropy: Entropy,
 ) -> Job:
-    """Queue a verification; an unfinished one that the same token asked for with the same options is that job.
+    """Queue a verification.
+
+    An unfinished one that the same token asked for with the same options is that job.
 
     `head` is the head by now: what is verified later reaches at least up to there.
     """

@@ -1,4 +1,7 @@
-"""Drafts of derivative datasets, bound to a node's ports: made from SQL, and judged by the engine before anything is created."""
+"""Drafts of derivative datasets, bound to ports: made from SQL, then judged.
+
+By the engine, before anything is created.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,10 @@ class DraftVerbs:
         return draft_transform(name, sql, repository=self.node.seen_by(by), text_bytes_max=maximum)
 
     def judge(self, snapshot: DatasetSnapshot, *, by: Subject) -> ValidateResult:
-        """What the query gives and how it runs, as far as the columns of its inputs are known. Raises InvalidQuery with all problems."""
+        """What the query gives and how it runs. Raises InvalidQuery with all problems.
+
+        As far as the columns of its inputs are known.
+        """
         node = self.node
         request = snapshot_request(
             snapshot, repository=node.seen_by(by), described={}, expected=node.datasets.expected_columns().of

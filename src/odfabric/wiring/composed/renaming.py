@@ -10,7 +10,10 @@ from odfabric.wiring.node import Node
 
 
 def rename(node: Node, entry: CatalogEntry, name: str, *, by: Subject | None = None) -> CatalogEntry:
-    """Give a dataset another name in its account; see `usecases.datasets.rename_dataset`."""
+    """Give a dataset another name in its account.
+
+    See `usecases.datasets.rename_dataset`.
+    """
     renamed = rename_dataset(
         entry,
         name,

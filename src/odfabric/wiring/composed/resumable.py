@@ -24,7 +24,10 @@ from odfabric.wiring.node import Node
 
 @dataclass(frozen=True, slots=True)
 class ResumableVerbs:
-    """What somebody with a large file asks of a node; who may push to the dataset is checked by the caller."""
+    """What somebody with a large file asks of a node.
+
+    Who may push to the dataset is checked by the caller.
+    """
 
     node: Node
 
@@ -60,7 +63,10 @@ class ResumableVerbs:
     def finish(
         self, push: PushData, entry: CatalogEntry, upload_id: str, digest: str, *, by: Subject
     ) -> Job | CommitResult:
-        """Push what was uploaded as `push` says, whose body it becomes. Raises as `finish_upload`."""
+        """Push what was uploaded as `push` says, whose body it becomes.
+
+        Raises as `finish_upload`.
+        """
         node = self.node
         found = finish_upload(
             entry,

@@ -1,4 +1,4 @@
-"""Files that become datasets, bound to a node's ports: uploaded or fetched, judged, tried, and pushed."""
+"""Files that become datasets, bound to ports: upload or fetch, judge, try, push."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ from odfabric.wiring.node import Node
 
 @dataclass(frozen=True, slots=True)
 class UploadVerbs:
-    """What somebody with a file asks of a node. Nothing is committed but by `make` and `push`."""
+    """What somebody with a file asks of a node.
+
+    Nothing is committed but by `make` and `push`.
+    """
 
     node: Node
 
@@ -74,7 +77,10 @@ class UploadVerbs:
         discard_upload(job, subject=by, ports=self._ports)
 
     def try_new(self, upload: Upload, snapshot: DatasetSnapshot, *, shown: Mapping[str, object], by: Subject) -> Job:
-        """The job that tries what a new dataset would get. Raises what creating it would, as far as that is known."""
+        """The job that tries what a new dataset would get.
+
+        Raises what creating it would, as far as that is known.
+        """
         node = self.node
         free_alias(snapshot.name, by, access=node.access, repository=node.seen_by(by))
         now = node.ports.clock.now().truncated_to_millis()
@@ -92,7 +98,10 @@ class UploadVerbs:
         media_type: str | None,
         by: Subject,
     ) -> Job:
-        """The job that tries what a push to a dataset would do. Raises AccessDenied, LimitExceeded, InvalidRequest."""
+        """The job that tries what a push to a dataset would do.
+
+        Raises AccessDenied, LimitExceeded, InvalidRequest.
+        """
         self.node.access.require(by, Action.PUSH, entry)
         staged = stage_upload(chunks, subject=by, ports=self._ports)
         trial = Trial(
@@ -105,7 +114,7 @@ class UploadVerbs:
     def make(
         self, upload: Upload, snapshot: DatasetSnapshot, *, visibility: Visibility, by: Subject
     ) -> tuple[CatalogEntry, Job]:
-        """Create the dataset and queue its first push, or its first pull if it fetches the file by itself."""
+        """Create the dataset and queue its first push, or pull if it fetches the file."""
         node = self.node
         entry, _ = node.datasets.create(snapshot, by, visibility=visibility)
         if upload.url is not None:
@@ -113,7 +122,10 @@ class UploadVerbs:
         return entry, self._push(entry, upload.staged, file_name=upload.file_name, by=by)
 
     def push_tried(self, entry: CatalogEntry, job: Job, *, by: Subject) -> Job:
-        """Push the file of a trial. Raises NotFound for a trial of another dataset, and what `accept_push` raises."""
+        """Push the file of a trial.
+
+        Raises NotFound for a trial of another dataset, and what `accept_push` raises.
+        """
         staged, request = tried_upload(job, subject=by, ports=self._ports)
         target = request.target
         if not isinstance(target, PushToTry) or target.dataset != entry.id:

@@ -1,4 +1,4 @@
-"""What people look at: listings, descriptions, blocks and lineage, bound to a node's ports.
+"""What people look at, bound to ports: listings, descriptions, blocks, lineage.
 
 Owns the binding, like `node`, for one subject. Everything here is as its reader sees it.
 """

@@ -1,4 +1,4 @@
-"""Changes of what a dataset is: its transform, its sources, what it says of itself; bound to a node's ports.
+"""Changes of a dataset's transform, sources and info, bound to a node's ports.
 
 Owns the binding, like `node`. Each change is a commit, so the outbox is told.
 """
@@ -34,7 +34,7 @@ class EditVerbs:
     seen_by: Callable[[Subject], Repository]
 
     def set_transform(self, snapshot: DatasetSnapshot, subject: Subject, *, anew: bool = False) -> ChangedTransform:
-        """Give an existing derivative dataset the transform of a manifest, with `anew` also the one that it has."""
+        """Give a derivative a manifest's transform; with `anew` also its present one."""
         changed = set_transform(
             snapshot,
             subject=subject,
@@ -69,7 +69,10 @@ class EditVerbs:
     def set_info(
         self, entry: CatalogEntry, events: Iterable[InfoEvent], subject: Subject, *, seen: str | None = None
     ) -> ChangedInfo:
-        """Change description, licence or documents; with `seen` only if that version is in force."""
+        """Change description, licence or documents.
+
+        With `seen` only if that version is in force.
+        """
         changed = set_info(
             entry,
             events,

@@ -19,7 +19,10 @@ from odfabric.wiring.node_core import NodeCore
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowVerbs:
-    """Verbs that read rows. `index` is the index of current states, None if this node keeps none."""
+    """Verbs that read rows.
+
+    `index` is the index of current states, None if this node keeps none.
+    """
 
     core: NodeCore
     index: StateIndex | None
@@ -83,7 +86,10 @@ class RowVerbs:
         *,
         by: Subject | None = None,
     ) -> dict[str, object]:
-        """Run a query; its answer as a JSON value. `progress` is called at least once a second, and ends the query by raising."""
+        """Run a query; its answer as a JSON value.
+
+        `progress` is called at least once a second, and ends the query by raising.
+        """
         form.check()
         with self.query(request, progress, by=by) as answer:
             return query_document(request, form, answer)

@@ -1,4 +1,4 @@
-"""The engine of a workspace: found or started when it is needed, found again when it has died."""
+"""The engine of a workspace: found or started on demand, found again if it dies."""
 
 from __future__ import annotations
 

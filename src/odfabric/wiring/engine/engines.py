@@ -1,4 +1,4 @@
-"""The engines of a node as one port: our own, and those of the reference that settings name.
+"""The engines of a node as one port: ours, and the reference's from settings.
 
 Owns which engine runs a transform, the one that its manifest names, and how much of it at once. Invariant: a transform never runs on another engine than
 the one it was written for; a name that nobody has is refused with those that are there. Everything but transforms is our own
@@ -35,7 +35,10 @@ OWN_ENGINE = "spark"
 
 
 class EnginesByName:
-    """Implements `ports.engine.Engine`. `others` go by the names that transforms call them."""
+    """Implements `ports.engine.Engine`.
+
+    `others` go by the names that transforms call them.
+    """
 
     def __init__(self, own: Engine, others: Mapping[str, ContractEngine]) -> None:
         self._own = own
@@ -55,13 +58,19 @@ class EnginesByName:
         return (other or self._own).execute_transform(request, progress=progress)
 
     def validate_query(self, request: ValidateRequest) -> ValidateResult:
-        """See the port. Other engines judge a transform only by running it; ours says of unknown names what to do."""
+        """See the port.
+
+        Other engines judge a transform only by running it; ours says of unknown names what to do.
+        """
         if request.transform.engine.lower() not in self._others:
             return self._own.validate_query(request)
         return ValidateResult(problems=(), data_schema=None, operator_class=None, keys=())
 
     def migrate_query(self, request: MigrateRequest, *, progress: ProgressListener) -> TransformResult:
-        """See the port; also raises InvalidQuery for other engines, whose contract has no such call."""
+        """See the port; also raises InvalidQuery for engines without such a call.
+
+        The contract of other engines has none.
+        """
         name = request.next.transform.engine
         if self._other(request.next.transform) is not None:
             raise InvalidQuery(
@@ -76,7 +85,10 @@ class EnginesByName:
         return self._own.query(request, progress=progress)
 
     def _other(self, transform: Transform) -> ContractEngine | None:
-        """The engine of the reference that a transform names, None for our own. Raises InvalidQuery."""
+        """The engine of the reference that a transform names, None for our own.
+
+        Raises InvalidQuery.
+        """
         name = transform.engine.lower()
         other = self._others.get(name)
         if other is None and name != OWN_ENGINE:
@@ -99,7 +111,10 @@ def transaction_limits(settings: Settings) -> TransactionLimits:
 
 
 def open_engines(settings: Settings, own: Engine, *, exchange: Path, closing: ExitStack) -> EnginesByName:
-    """The engines that settings name beside our own, over the exchange folder; connections end with `closing`."""
+    """The engines that settings name beside our own, over the exchange folder.
+
+    Connections end with `closing`.
+    """
     others = {}
     for name, address in settings.engines.items():
         channel = ContractChannel(

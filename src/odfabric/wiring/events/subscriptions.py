@@ -138,7 +138,10 @@ class SubscriptionVerbs:
         secret: bytes | None = None,
         overlap_s: float | None = None,
     ) -> NewSubscription:
-        """Change the secret; without `overlap_s` the old one signs for as long as the settings say. Raises NotFound, AccessDenied, InvalidRequest."""
+        """Change the secret; the old one signs on for `overlap_s`.
+
+        By default as long as the settings say. Raises NotFound, AccessDenied, InvalidRequest.
+        """
         lasting_s = self.settings.webhook_secret_overlap_s if overlap_s is None else overlap_s
         return self._own(scope, subscription_id, by).rotate_secret(secret=secret, overlap_s=lasting_s)
 

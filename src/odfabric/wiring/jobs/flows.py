@@ -1,4 +1,4 @@
-"""Flows, bound to a node's ports: what the scheduler of a worker does, and what people do."""
+"""Flows, bound to a node's ports: the scheduler's verbs and those of people."""
 
 from __future__ import annotations
 
@@ -67,7 +67,10 @@ class FlowVerbs:
             self.signals.send(Topic.FLOWS)
 
     def step(self, worker: str) -> float:
-        """One round of the scheduler, if this worker has the role or can take it; how many seconds the next one may be away."""
+        """One round of the scheduler, if this worker has the role or can take it.
+
+        How many seconds the next one may be away.
+        """
         settings = self.settings
         if not settings.flows or not self._holds(worker):
             return settings.flow_look_s
@@ -92,7 +95,7 @@ class FlowVerbs:
         self.roles.release(SCHEDULER, worker)
 
     def catch_up(self) -> int:
-        """Give derivative datasets that are behind their inputs a cause to run, whatever was missed; how many."""
+        """Give derivatives behind their inputs a cause to run, after any miss; how many."""
         set_clocks_right(ports=self.ports)
         after: DatasetAlias | None = None
         count = 0
@@ -119,7 +122,10 @@ class FlowVerbs:
     def set(
         self, entry: CatalogEntry, kind: FlowKind, rule: FlowRule, *, by: Subject, if_version: int | None = None
     ) -> Flow:
-        """Make a flow, or put it under another rule. Raises NotFound, AccessDenied, InvalidRequest, Changed."""
+        """Make a flow, or put it under another rule.
+
+        Raises NotFound, AccessDenied, InvalidRequest, Changed.
+        """
         every_s_min = self.settings.flow_every_s_min
         flow = set_flow(entry, kind, rule, subject=by, ports=self.ports, every_s_min=every_s_min, if_version=if_version)
         self.signals.send(Topic.FLOWS)
@@ -156,7 +162,10 @@ class FlowVerbs:
         return run
 
     def _holds(self, worker: str) -> bool:
-        """The role is kept for as long as rounds come; it is asked for again after half of its time."""
+        """The role is kept for as long as rounds come.
+
+        It is asked for again after half of its time.
+        """
         now, lease_ms = self.ports.clock.now(), int(self.settings.flow_role_lease_s * 1000)
         half_ns = lease_ms * NANOS_PER_MILLI // 2
         until = self._held_until

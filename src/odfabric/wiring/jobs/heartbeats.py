@@ -16,7 +16,10 @@ from odfabric.usecases.jobs.job_run import LeasedRun
 
 @contextmanager
 def heartbeats(run: LeasedRun, *, every_s: float) -> Iterator[None]:
-    """The lease is kept within; a lease that is lost is left to the job, which finds out."""
+    """The lease is kept within.
+
+    A lease that is lost is left to the job, which finds out.
+    """
     finished = threading.Event()
 
     def beat() -> None:

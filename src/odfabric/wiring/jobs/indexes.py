@@ -100,7 +100,10 @@ class IndexVerbs:
             self.signals.send(Topic.JOBS)
 
     def lease(self, worker: str) -> LeasedRun | None:
-        """Take a queued job of this kind: a command that found one due does it, for there may be no worker."""
+        """Take a queued job of this kind, for a command that found one due.
+
+        There may be no worker.
+        """
         lease_ms = int(self.settings.lease_s * 1000)
         for job in self.jobs.page(unfinished_only=True, limit=QUEUED_JOBS_MAX):
             if job.kind is JobKind.INDEX:
@@ -185,7 +188,10 @@ def _blobs(settings: Settings) -> OpenBlob:
 
 @contextmanager
 def open_shards(settings: Settings) -> Iterator[ShardOperations]:
-    """Operations on shards, where the node of these settings keeps them. Raises NotFound for a folder that is no workspace."""
+    """Operations on shards, where the node of these settings keeps them.
+
+    Raises NotFound for a folder that is no workspace.
+    """
     if not is_workspace(settings):
         raise NotFound("workspace", str(settings.workspace), hint="name the folder of the node with --workspace")
     with closing(persist_location(settings)) as location:

@@ -23,7 +23,7 @@ class RequestVerbs:
     core: NodeCore
 
     def push(self, request: PushData, *, by: Subject | None = None) -> Job | CommitResult:
-        """Make a push durable; the job that commits it, or the result if its key was committed before."""
+        """Make a push durable; its job, or the result if its key was committed before."""
         core, settings = self.core, self.core.settings
         accepted = accept_push(
             request,

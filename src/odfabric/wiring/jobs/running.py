@@ -39,7 +39,7 @@ class JobVerbs:
         return seen_job(job_id, subject=by or core.operator, access=core.access, jobs=core.ports.jobs)
 
     def cancel(self, job_id: str, *, by: Subject | None = None) -> Job:
-        """Cancel a job that is not final. Raises NotFound, AccessDenied for a token that could not have asked for it."""
+        """Cancel an unfinished job. Raises NotFound, AccessDenied for a lesser token."""
         core, jobs = self.core, self.core.ports.jobs
         cancellable_job(job_id, subject=by or core.operator, access=core.access, jobs=jobs)
         found = jobs.cancel(job_id, now=core.ports.clock.now())
@@ -57,7 +57,7 @@ class JobVerbs:
         return LeasedRun(lease, jobs=ports.jobs, clock=ports.clock, lease_ms=lease_ms)
 
     def lease_towards(self, job: Job, worker: str) -> LeasedRun | None:
-        """This job, or an older one of its dataset that keeps it waiting: left behind by a command that was killed.
+        """This job, or an older one that it waits for, left by a killed command.
 
         Pulls that were asked of a node are left to it: they have other rights to files than a person at the command line.
         """
@@ -76,7 +76,7 @@ class JobVerbs:
         return self.core.ports.jobs.give_back(worker, now=self.core.ports.clock.now())
 
     def run(self, run: LeasedRun) -> None:
-        """Run a leased job to its end, keeping the lease while the engine works in silence."""
+        """Run a leased job to its end; keep the lease while the engine is silent."""
         core, ports, settings = self.core, self.core.ports, self.core.settings
         pauses = (settings.job_retry_s, settings.job_retry_s_max, settings.job_retry_after_s_max)
         job = run.lease.job
@@ -102,7 +102,7 @@ class JobVerbs:
             ports.signals.send(topic)
 
     def work_until_ended(self, job: Job, *, worker: str, listener: Callable[[Mapping[str, object]], None]) -> Job:
-        """Do this job, and what it waits for, until it has ended; others may be doing it too. Returns it as it ended."""
+        """Complete this job and those it waits for, with other workers; the ended job."""
         while not job.status.final:
             run = self.lease_towards(job, worker)
             if run is not None:

@@ -15,7 +15,10 @@ WAITING_JOBS_MAX = 1000
 
 
 def waited_for(job: Job, *, jobs: Jobs, lease_s: float) -> Mapping[str, object]:
-    """The progress of a job that we do not do ourselves; if another process works on the dataset, that too."""
+    """The progress of a job that we do not do ourselves.
+
+    If another process works on the dataset, that too.
+    """
     progress: dict[str, object] = json.loads(job.progress or "{}")
     running = job.status is JobStatus.RUNNING
     if not running and job.dataset_id is not None:

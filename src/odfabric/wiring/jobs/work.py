@@ -49,7 +49,10 @@ from odfabric.wiring.transfer.smart import SmartVerbs, smart_peers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobWork:
-    """`stored` is the repository without copies nearby, which verification must not trust."""
+    """`stored` is the repository without nearby copies, for verification.
+
+    Verification must not trust copies.
+    """
 
     ports: NodePorts
     settings: Settings
@@ -88,7 +91,10 @@ class JobWork:
         )
 
     def _check(self, job: Job, action: Action) -> None:
-        """Raises NotFound, AccessDenied or CredentialRefused if whoever asked may not do this to the job's dataset any more."""
+        """Raises unless the asker may still do this to the job's dataset.
+
+        NotFound, AccessDenied or CredentialRefused.
+        """
         subject = self._asker(job)
         if job.dataset_id is not None:
             self.access.require(subject, action, self.repository.resolve(job.dataset_id))

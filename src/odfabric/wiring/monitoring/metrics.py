@@ -42,14 +42,20 @@ FLOWS_COUNTED_MAX = 5000
 
 
 class JobsCollector(Collector):
-    """Unfinished jobs by kind and status, and since when the oldest of each kind waits: the newest `JOBS_COUNTED_MAX` of them."""
+    """Unfinished jobs by kind and status, and each kind's longest wait.
+
+    Of the newest `JOBS_COUNTED_MAX` of them.
+    """
 
     def __init__(self, jobs: Jobs, clock: Clock) -> None:
         self._jobs = jobs
         self._clock = clock
 
     def collect(self) -> Iterator[Metric]:
-        """See prometheus-client. A database that does not answer tells no jobs, which is not the same as none."""
+        """See prometheus-client.
+
+        A database that does not answer tells no jobs, which is not the same as none.
+        """
         gauge = GaugeMetricFamily("odf_jobs_unfinished", "Jobs that wait or are done", labels=["kind", "status"])
         try:
             found = self._jobs.page(unfinished_only=True, limit=JOBS_COUNTED_MAX)
@@ -67,14 +73,20 @@ class JobsCollector(Collector):
 
 
 class FlowsCollector(Collector):
-    """Flows by kind: their states, failed runs in a row, unfinished runs, how long the oldest of those has been there, how late schedules are."""
+    """Flows by kind: states, failures, unfinished runs, lateness.
+
+    Failed runs in a row, how long the oldest unfinished run has been there, how late schedules are.
+    """
 
     def __init__(self, flows: Flows, clock: Clock) -> None:
         self._flows = flows
         self._clock = clock
 
     def collect(self) -> Iterator[Metric]:
-        """See prometheus-client. A database that does not answer tells no flows, which is not the same as none."""
+        """See prometheus-client.
+
+        A database that does not answer tells no flows, which is not the same as none.
+        """
         try:
             flows = self._flows.page(limit=FLOWS_COUNTED_MAX)
             runs = self._flows.unfinished(limit=FLOWS_COUNTED_MAX)
@@ -122,7 +134,10 @@ class DutiesCollector(Collector):
 
 
 class SubscriptionsCollector(Collector):
-    """Subscriptions by state; of those that are disabled nothing is delivered until somebody resumes them."""
+    """Subscriptions by state.
+
+    Of those that are disabled nothing is delivered until somebody resumes them.
+    """
 
     def __init__(self, subscriptions: Subscriptions) -> None:
         self._subscriptions = subscriptions
@@ -171,7 +186,10 @@ def _gauge(name: str, text: str, labels: list[str], values: Mapping[Any, float])
 
 
 class EngineCollector(Collector):
-    """The walls of the operating system around the engine, as it sees them, and its executors. Of one that nobody needs now, and so does not run, nothing is told."""
+    """The engine's sandbox as it sees it, and its executors.
+
+    Nothing is reported of an engine that nobody needs now, and so does not run.
+    """
 
     def __init__(self, ask: Callable[[], EngineInfo | None]) -> None:
         self._ask = ask

@@ -24,7 +24,9 @@ TROUBLED_SHOWN = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """Numbers above `COUNTED_MAX` say only that there are more. `jobs` are kind, status and number of those that are not finished.
+    """Numbers above `COUNTED_MAX` say only that there are more.
+
+    `jobs` are kind, status and number of those that are not finished.
 
     `troubled` are flows whose last runs failed, those that have stopped first, at most `TROUBLED_SHOWN`; `flows_troubled` counts all of them.
     """
@@ -39,8 +41,9 @@ class Overview:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """Where a node keeps what: kinds of servers with their names, without credentials; the workspace's disk, None if it does not say
-    how full it is."""
+    """Where a node keeps its data: kinds and names of servers, and its disk.
+
+    Names are without credentials; the workspace's disk is None if it does not say how full it is."""
 
     database: str
     objects: str

@@ -14,13 +14,16 @@ from odfabric.wiring.node_core import NodeCore
 
 @dataclass(slots=True, kw_only=True)
 class StatusVerbs:
-    """Health and metrics of this process. `embedded` gives a registry that measures its adapters, too."""
+    """Health and metrics of this process.
+
+    `embedded` gives a registry that measures its adapters, too.
+    """
 
     core: NodeCore
     registry: CollectorRegistry
 
     def health(self) -> dict[str, object]:
-        """Whether database and objects answer; the engine is named apart, because reading does not need it."""
+        """Whether database and objects answer; the engine apart: reads do not need it."""
         ports = self.core.ports
         parts = {"database": _answers(lambda: ports.jobs.page(limit=1))}
         parts["objects"] = _answers(lambda: ports.objects.stat("health"))

@@ -1,4 +1,4 @@
-"""How long things take, as histograms of one process: requests, jobs, calls of the engine, webhooks.
+"""Durations as histograms of one process: requests, jobs, engine, webhooks.
 
 Owns names, labels and buckets. Invariant: a label has few values, whatever users do: kinds, templates of routes, phases that are listed here.
 Never a dataset, an account or an address.
@@ -107,7 +107,10 @@ class Timings:
         return (self._requests, *jobs, *engine, self._deliveries, self._attempts)
 
     def request(self, *, route: str, method: str, status: int, seconds: float) -> None:
-        """A request was answered; `route` is a template, empty for a path that no route has."""
+        """A request was answered.
+
+        `route` is a template, empty for a path that no route has.
+        """
         known = method if method in METHODS else OTHER
         self._requests.labels(route or OTHER, known, f"{status // 100}xx").observe(seconds)
 
@@ -130,7 +133,10 @@ class Timings:
 
     @contextmanager
     def engine_call(self, call: str, progress: ProgressListener | None = None) -> Iterator[ProgressListener]:
-        """Measure a call and its phases; gives the listener to be told instead of `progress`."""
+        """Measure a call and its phases.
+
+        Gives the listener to be told instead of `progress`.
+        """
         phases = _Phases(call, self._engine_phases, progress)
         began, outcome = time.perf_counter(), "failed"
         try:

@@ -18,7 +18,10 @@ from odfabric.telemetry import finish_span, is_recorded, record_spans, working_o
 
 @contextmanager
 def tracing(settings: Settings, process: str) -> Iterator[None]:
-    """Within, spans go to the collector that `ODF_OTLP_ENDPOINT` names; nothing if it names none."""
+    """Within, spans go to the collector that `ODF_OTLP_ENDPOINT` names.
+
+    Nothing if it names none.
+    """
     if settings.otlp_endpoint is None:
         yield
         return
@@ -34,7 +37,7 @@ def tracing(settings: Settings, process: str) -> Iterator[None]:
 
 
 def traced_delivery(delivery: Delivery, attempt: Callable[[], bool]) -> bool:
-    """Make one attempt at a webhook, in the trace that all attempts at it have and its receiver is sent; whether it was delivered."""
+    """Attempt a webhook in its trace, which its receiver gets; whether delivered."""
     own, began_ns = trace_of(delivery.id, secrets.token_bytes(SPAN_BYTES)), time.time_ns()
     own = replace(own, is_sampled=is_recorded(own.trace_id))
     block = str(delivery.new_head) if delivery.new_head is not None else None

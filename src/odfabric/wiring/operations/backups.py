@@ -20,7 +20,10 @@ from odfabric.wiring.places.stores import open_bucket, open_stores, unshared_loc
 
 
 def make_backup(settings: Settings, place: str, *, listener: Listener) -> Backup:
-    """Of the node of these settings, which may run meanwhile. Raises NotFound, InvalidRequest, Determinate, Indeterminate."""
+    """Of the node of these settings, which may run meanwhile.
+
+    Raises NotFound, InvalidRequest, Determinate, Indeterminate.
+    """
     if not is_workspace(settings):
         raise NotFound("workspace", str(settings.workspace), hint="name it with --workspace")
     with _ports(settings, place) as ports:
@@ -41,7 +44,10 @@ def list_backups(settings: Settings, place: str) -> list[Backup]:
 
 
 def restore_backup(settings: Settings, place: str, backup_id: str | None, *, listener: Listener) -> Backup:
-    """Into the empty stores of these settings. Raises as `usecases.maintenance.backup.restore`."""
+    """Into the empty stores of these settings.
+
+    Raises as `usecases.maintenance.backup.restore`.
+    """
     with _ports(settings, place, make=False) as ports:
         return restore(
             backup_id, ports=ports, put_files=lambda files: put_private_files(settings, files), listener=listener

@@ -57,7 +57,10 @@ LIBRARIES = ("sqlalchemy", "psycopg", "boto3", "redis", "celery", "grpcio", "pya
 
 
 def findings_of(settings: Settings) -> Sequence[Finding]:
-    """Everything that the checks find; never raises for what is wrong with the node's surroundings."""
+    """Everything that the checks find.
+
+    Never raises for what is wrong with the node's surroundings.
+    """
     return diagnose(doctor_checks(settings), bounded=ThreadBounded(), within_s=settings.doctor_check_s_max)
 
 
@@ -154,7 +157,10 @@ class _Redis:
 
 
 def on_database(settings: Settings, ask: Callable[[Database], T]) -> T:
-    """What `ask` says of the database, over a connection that ends with it. Waits for locks no longer than a check may take."""
+    """What `ask` says of the database, over a connection that ends with it.
+
+    Waits for locks no longer than a check may take.
+    """
     with _opened(settings) as database:
         return ask(database)
 

@@ -1,4 +1,7 @@
-"""The datasets of a workspace with their heads, for a command that wants nothing else: no adapter but the database is loaded."""
+"""Datasets of a workspace with their heads, for a fast listing command.
+
+No adapter but the database is loaded.
+"""
 
 from __future__ import annotations
 

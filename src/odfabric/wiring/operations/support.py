@@ -50,7 +50,10 @@ through the files before you send them.
 
 
 def support_files(settings: Settings, *, with_engine_log: bool = False) -> Mapping[str, bytes]:
-    """All files by name; never raises for what is wrong with the node. The engine's log may quote rows, so it is left out unless wanted."""
+    """All files by name; never raises for what is wrong with the node.
+
+    The engine's log may quote rows, so it is left out unless wanted.
+    """
     logs = (*LOGS, ENGINE_LOG) if with_engine_log else LOGS
     parts = [
         Part("README.txt", lambda: _HEADING.format(now=SystemClock().now())),
@@ -162,7 +165,10 @@ def _secrets(settings: Settings) -> Iterator[str]:
 
 
 def _read(path: Path) -> bytes:
-    """Nothing of a file that is not there; what cannot be read is in no file that can be."""
+    """Nothing of a file that is not there.
+
+    What cannot be read is in no file that can be.
+    """
     try:
         return path.read_bytes()
     except OSError:

@@ -34,7 +34,9 @@ class AuditVerbs:
     accept_push: AcceptPush
 
     def flush(self, finish: Callable[[Job], Job]) -> int:
-        """Push the oldest entries that are not in the dataset `system/audit` yet; the number of the last, 0 if nothing was done.
+        """Push the oldest entries that are not in the dataset `system/audit` yet.
+
+        The number of the last, 0 if nothing was done.
 
         `finish` waits for a job, or does it, and returns it as it is then; entries are marked only if it has succeeded.
         """
@@ -55,7 +57,10 @@ class AuditVerbs:
         return batch.up_to
 
     def forget(self) -> int:
-        """Remove entries from the log that have been in the dataset for `audit_kept_s`; how many."""
+        """Remove entries from the log that have been in the dataset for `audit_kept_s`.
+
+        How many.
+        """
         kept_ns = int(self.settings.audit_kept_s * NANOS_PER_SECOND)
         before = Instant(self.ports.clock.now().epoch_ns - kept_ns)
         return self.ports.audit.forget(flushed_before=before, limit=FORGOTTEN_AT_ONCE_MAX)

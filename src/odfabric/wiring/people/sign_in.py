@@ -1,4 +1,4 @@
-"""What signing in needs, from settings: passwords, rate limits, identity providers."""
+"""What sign-in needs, from settings: passwords, rate limits, providers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ def open_passwords(settings: Settings) -> Argon2Passwords:
 
 
 def open_rate_limits(settings: Settings, *, secret: bytes, closing: ExitStack) -> RateLimits:
-    """Counting in Redis where there is one, else in this process. `secret` is the same in all processes of the node."""
+    """Counting in Redis where there is one, else in this process.
+
+    `secret` is the same in all processes of the node.
+    """
     local = MemoryRateLimits(keys_max=settings.rate_limit_keys_max)
     if settings.redis_url is None:
         return local
@@ -48,7 +51,10 @@ def open_rate_limits(settings: Settings, *, secret: bytes, closing: ExitStack) -
 def open_identity_providers(
     settings: Settings, *, egress: EgressLimits, clock: Clock, entropy: Entropy, closing: ExitStack
 ) -> OidcIdentityProviders:
-    """The OpenID Connect providers; `egress` are the limits of all requests. Raises InvalidRequest for an issuer that cannot be one."""
+    """The OpenID Connect providers; `egress` are the limits of all requests.
+
+    Raises InvalidRequest for an issuer that cannot be one.
+    """
     opened = OidcIdentityProviders(
         oidc_providers(settings),
         clock=clock,

@@ -1,4 +1,7 @@
-"""Where the database of a node is. Apart from `stores`, for commands that ask nothing else need no adapter for that."""
+"""Where the database of a node is.
+
+Apart from `stores`, for commands that ask nothing else need no adapter for that.
+"""
 
 from __future__ import annotations
 
@@ -15,5 +18,8 @@ def database_place(settings: Settings) -> str | Path:
 
 
 def is_workspace(settings: Settings) -> bool:
-    """Whether `odf init` (or a start of the node) has been here; a database elsewhere needs no workspace."""
+    """Whether `odf init` (or a start of the node) has been here.
+
+    A database elsewhere needs no workspace.
+    """
     return settings.database_url is not None or (settings.workspace / DATABASE_FILE).is_file()

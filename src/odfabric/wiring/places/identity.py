@@ -27,7 +27,10 @@ TOKEN_PREFIX = "odf_"
 
 
 def account_id(settings: Settings) -> str:
-    """Identity of the node's account, made once. Nothing is signed with it, so only its public half is kept."""
+    """Identity of the node's account, made once.
+
+    Nothing is signed with it, so only its public half is kept.
+    """
     key = KeyFileDatasetKeys(settings.workspace / KEY_FILE, entropy=SystemEntropy()).create()
     return str(DatasetId(bytes.fromhex(_text_made_once(settings.workspace / ACCOUNT_FILE, key.public.hex()))))
 
@@ -50,7 +53,10 @@ def token(settings: Settings) -> str:
 
 
 def own_part(settings: Settings) -> str:
-    """What keeps things of this node apart in objects that it shares with others; empty if it has them alone."""
+    """What keeps things of this node apart in objects that it shares with others.
+
+    Empty if it has them alone.
+    """
     return f"{parse_dataset_id(account_id(settings)).multibase}/" if settings.heads == "objects" else ""
 
 
@@ -61,7 +67,10 @@ def private_files(settings: Settings) -> Mapping[str, bytes]:
 
 
 def put_private_files(settings: Settings, files: Mapping[str, bytes]) -> None:
-    """Put such files into a workspace, which is made if need be. Raises AlreadyExists for one that has others, InvalidName."""
+    """Put such files into a workspace, which is made if need be.
+
+    Raises AlreadyExists for one that has others, InvalidName.
+    """
     for name, content in files.items():
         if name not in PRIVATE_FILES:
             raise InvalidName(f"'{name}' is no file of a workspace", hint=f"they are {', '.join(PRIVATE_FILES)}")
@@ -77,7 +86,10 @@ def put_private_files(settings: Settings, files: Mapping[str, bytes]) -> None:
 
 
 def _made_once(path: Path, content: bytes) -> bytes:
-    """Content of a private file that is made if it is not there; of several processes that start at once the first one's stays."""
+    """Content of a private file that is made if it is not there.
+
+    Of several processes that start at once the first one's stays.
+    """
     if not path.exists():
         # Not named by the process: those of two containers may have the same number.
         pending = path.with_name(f".{path.name}.{secrets.token_hex(8)}")

@@ -1,4 +1,4 @@
-"""A node whose heads of record lie in the objects: the ports over those of its database."""
+"""A node with heads of record in the objects: the ports over its database's."""
 
 from __future__ import annotations
 

@@ -47,7 +47,10 @@ class Stores:
 
 
 def open_stores(settings: Settings, closing: ExitStack, *, private_folders: Sequence[Path]) -> Stores:
-    """Connections are closed with `closing`. Files of private folders may be linked into a folder of objects."""
+    """Connections are closed with `closing`.
+
+    Files of private folders may be linked into a folder of objects.
+    """
     database = Database(
         database_place(settings),
         busy_s_max=settings.database_busy_s_max,
@@ -107,7 +110,7 @@ def open_bucket(settings: Settings, *, exclusive: Exclusive) -> S3ObjectStore:
 
 
 def check_objects(settings: Settings) -> None:
-    """Raises Determinate, saying what to do, if the bucket that was named cannot be used; it may be made."""
+    """Raises Determinate, with a remedy, for an unusable bucket; it may be made."""
     if settings.objects_url is not None:
         bucket = open_bucket(settings, exclusive=unshared_locks(settings))
         try:

@@ -39,7 +39,10 @@ def permitted_sources(settings: Settings) -> PermittedSources:
 
 
 def variable_verbs(ports: NodePorts, settings: Settings, *, access: Access) -> VariableVerbs:
-    """Verbs of variables; of the environment of this process only what the operator names is shared."""
+    """Verbs of variables; of this process's environment only what is allowed.
+
+    Only what the operator names is shared.
+    """
     shared = {name: os.environ[name] for name in settings.source_environment if name in os.environ}
     return VariableVerbs(
         variables=ports.variables,

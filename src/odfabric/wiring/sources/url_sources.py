@@ -10,7 +10,10 @@ from odfabric.ports.sources.egress import FetchedFile, HttpSource
 
 
 class SourcesByScheme:
-    """An HttpSource that chooses the adapter by the URL's scheme; `usual` takes everything else and refuses what it does not know."""
+    """An HttpSource that chooses the adapter by the URL's scheme.
+
+    `usual` takes everything else and refuses what it does not know.
+    """
 
     def __init__(self, usual: HttpSource, by_scheme: Mapping[str, HttpSource]) -> None:
         self._usual = usual

@@ -104,7 +104,10 @@ class ConversationsOnDemand:
 
 
 class BucketsOnDemand:
-    """Buckets elsewhere. The client of S3 is loaded by the first use: it takes longer to load than most commands run."""
+    """Buckets elsewhere.
+
+    The client of S3 is loaded by the first use: it takes longer to load than most commands run.
+    """
 
     def __init__(self, settings: Settings, egress: Egress, closing: ExitStack) -> None:
         self._settings = settings
@@ -148,7 +151,10 @@ class BucketsOnDemand:
 
 
 class RemotesByScheme:
-    """Chooses the adapter by the URL's scheme, and the token by its origin: a token goes nowhere else."""
+    """Chooses the adapter by the URL's scheme, and the token by its origin.
+
+    A token goes nowhere else.
+    """
 
     def __init__(self, by_scheme: Mapping[str, RemoteDatasets], *, tokens: Mapping[str, str]) -> None:
         self._by_scheme = by_scheme

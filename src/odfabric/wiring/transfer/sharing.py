@@ -115,7 +115,10 @@ class SharingVerbs:
         )
 
     def search(self, name: str, words: str, *, by: Subject) -> list[dict[str, object]]:
-        """Datasets of a repository that the subject knows. Raises NotFound, Unauthenticated, AccessDenied."""
+        """Datasets of a repository that the subject knows.
+
+        Raises NotFound, Unauthenticated, AccessDenied.
+        """
         self.repositories.listed(by=by)
         repository = named_repository(parse_name(name, type_name="RepoName"), self.names.known(by))
         return search_remote(

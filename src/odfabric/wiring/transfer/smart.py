@@ -102,7 +102,10 @@ class SmartVerbs:
     def serve_pull(
         self, talk: Conversation, entry: CatalogEntry, *, place: ObjectPlace, check: Callable[[], None]
     ) -> None:
-        """Hold a conversation with who pulls. `check` raises if they may not read any more."""
+        """Hold a conversation with who pulls.
+
+        `check` raises if they may not read any more.
+        """
 
         def link_of(file: ObjectFile) -> ObjectUrl:
             area, life_s = AREAS[file.kind], self.settings.smart_link_s
@@ -127,7 +130,10 @@ class SmartVerbs:
         subject_now: Callable[[], Subject],
         by: Subject,
     ) -> None:
-        """Hold a conversation with who pushes. `subject_now` finds out again who that is, and raises if they do not count any more."""
+        """Hold a conversation with who pushes.
+
+        `subject_now` finds out again who that is, and raises if they do not count any more.
+        """
 
         def check(force: bool) -> None:
             rights = PullRights(subject=subject_now(), access=self.access, quotas=self.quotas)

@@ -24,7 +24,9 @@ MEASURED_AT_ONCE_MAX = 100
 
 @dataclass(slots=True, kw_only=True)
 class BackgroundVerbs:
-    """Rounds of a worker. `followers` read every commit; `follow_heads` is given where other nodes move heads too.
+    """Rounds of a worker.
+
+    `followers` read every commit; `follow_heads` is given where other nodes move heads too.
 
     `sweepers` remove what dead processes left behind and return how many things that were; `embedded` knows them.
     """
@@ -39,7 +41,7 @@ class BackgroundVerbs:
     sweepers: Sequence[Callable[[], int]] = ()
 
     def relay_outbox(self) -> int:
-        """Handle commits' consequences, those of other nodes too where these share the objects; how many messages."""
+        """Act on commits, those of other nodes on the objects too; how many messages."""
         core = self.core
         if self.follow_heads is not None:
             self.follow_heads()
@@ -65,7 +67,7 @@ class BackgroundVerbs:
         self.timings.webhook_attempt(delivery, is_delivered=is_delivered, now=self.core.ports.clock.now())
 
     def keep_house(self) -> int:
-        """Remove leftovers, old entries of the audit's log and some objects that no chain names; how many.
+        """Remove leftovers, old audit log entries, some unnamed objects; how many.
 
         Where other nodes commit too, objects that no chain names stay: no lock keeps those nodes away.
         """
@@ -80,7 +82,7 @@ class BackgroundVerbs:
         )
 
     def remove_leftovers(self) -> int:
-        """Remove abandoned uploads and what dead processes left behind (`sweepers`), once they are old enough; how many."""
+        """Remove old abandoned uploads and leftovers of dead processes; how many."""
         ports, lifetime_s = self.core.ports, self.core.settings.staged_lifetime_s
         staged = collect_staged(
             objects=ports.objects, jobs=ports.jobs, clock=ports.clock, lifetime_s=lifetime_s, part=ports.own_part

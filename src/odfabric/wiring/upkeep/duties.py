@@ -38,7 +38,10 @@ class DutyVerbs:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def ended(self, duty: Duty, worker: str, *, error: str | None) -> None:
-        """A round has ended, `error` says of what it failed. Never raises for what the database does."""
+        """A round has ended, `error` says of what it failed.
+
+        Never raises for what the database does.
+        """
         with self._lock:
             before = self._last.get(duty)
             report = next_report(before, duty=duty, worker=worker, error=error, now=self.clock.now())

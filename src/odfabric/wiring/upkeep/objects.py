@@ -39,7 +39,10 @@ class ObjectVerbs:
         return collect_objects(ports=self._collect_ports(), dry_run=dry_run)
 
     def collect_some(self) -> int:
-        """The next portion of the round that is under way, if one is due; how many objects were removed."""
+        """The next portion of the round that is under way, if one is due.
+
+        How many objects were removed.
+        """
         return self._collection.step()
 
     def _collect_ports(self) -> CollectPorts:

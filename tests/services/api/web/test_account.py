@@ -1,4 +1,4 @@
-"""The screens of one's own account and of organisations, by forms as a browser sends them."""
+"""Screens of one's own account and of organisations, by a browser's forms."""
 
 from __future__ import annotations
 

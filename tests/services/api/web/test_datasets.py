@@ -1,4 +1,4 @@
-"""Pages of datasets as their readers get them: what is there, for whom, and that texts of strangers stay texts."""
+"""Dataset pages: their contents for each reader; strangers' texts stay texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Flows on pages: what runs by itself, why a run waits, and the forms that decide about it."""
+"""Flow pages: what runs, why a run waits, and the forms that control it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages of jobs: who sees which, what they say of waiting, failure and success, and the actions that queue one."""
+"""Job pages: who sees which, texts on every state, actions that queue a job."""
 
 from __future__ import annotations
 

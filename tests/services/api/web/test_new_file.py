@@ -1,4 +1,4 @@
-"""The wizard from a file to a dataset: upload, what all rows say, choices, a trial, the dataset and its rows."""
+"""The wizard from file to dataset: upload, judgement, choices, trial, rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Making a dataset from a manifest on a page: for whom, under whom, and what is wrong at its place with the text kept."""
+"""A dataset from a manifest on a page: rights, owner, placed errors, kept text."""
 
 from __future__ import annotations
 

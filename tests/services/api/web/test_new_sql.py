@@ -1,4 +1,4 @@
-"""Making a dataset by SQL on a page: inputs are what the query names, and it is judged before anything is made."""
+"""Making a dataset by SQL on a page: inputs from the query, judged first."""
 
 from __future__ import annotations
 

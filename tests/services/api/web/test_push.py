@@ -1,4 +1,4 @@
-"""Pushing on a page: pasted rows are committed as REST commits them, and errors say where."""
+"""Pushing on a page: rows are committed as by REST, and errors say where."""
 
 from __future__ import annotations
 

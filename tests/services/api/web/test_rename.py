@@ -1,4 +1,4 @@
-"""Renaming on the settings page and over REST, by those who may delete the dataset."""
+"""Renaming on the settings page and over REST, by those who may delete."""
 
 from __future__ import annotations
 

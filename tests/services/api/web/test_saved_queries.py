@@ -1,4 +1,4 @@
-"""Saved queries, on the page and over REST: kept, opened, changed, deleted, and seen by their owner alone."""
+"""Saved queries, page and REST: kept, opened, changed, deleted, private."""
 
 from __future__ import annotations
 

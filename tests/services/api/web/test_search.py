@@ -1,4 +1,4 @@
-"""Search as people use it: words, facets with counts, orders, pages, feeds; and what is hidden shows in none of them."""
+"""Search as people use it: words, facets, orders, pages, feeds; no hidden data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Settings of a dataset: what is shown can be set again, what is wrong is told at its place, and deleting asks for the name."""
+"""Settings of a dataset: round trips, placed errors, confirmed deletion.
+
+What is shown can be set again; deleting asks for the name.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages while the engine does not answer: each is there at once, and what the engine computes follows in a part of its own."""
+"""Pages while the engine is silent: at once, with computed parts later."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ RECORDS = "".join(
 
 
 class HangingEngine(Interceptor):
-    """Lets calls of the engine through, or holds them until they are let go; `held` counts them."""
+    """Lets calls of the engine through, or holds them until they are let go.
+
+    `held` counts them.
+    """
 
     def __init__(self) -> None:
         self.go_on = threading.Event()

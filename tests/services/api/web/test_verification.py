@@ -1,4 +1,7 @@
-"""Verification on pages: one block, by those who may follow the dataset, and the last one of the whole dataset on its overview."""
+"""Verification on pages: one block, and the last one of the whole dataset.
+
+One block by those who may follow the dataset, the last one on its overview.
+"""
 
 from __future__ import annotations
 

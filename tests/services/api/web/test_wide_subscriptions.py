@@ -1,4 +1,7 @@
-"""Webhooks of a whole account and of the whole node on pages: the same as a dataset's, with the names of datasets that the visitor may read."""
+"""Webhooks of an account and of the node on pages, like a dataset's.
+
+With the names of datasets that the visitor may read.
+"""
 
 from __future__ import annotations
 
@@ -186,7 +189,7 @@ def test_a_form_of_another_site_does_nothing(site: Browsers, spot: Spot) -> None
 
 
 def test_a_page_names_no_dataset_that_the_visitor_may_not_read(site: Browsers) -> None:
-    """A token that administers the node, but does not read, sees that something was sent and not of what."""
+    """A token that administers but does not read sees that something was sent only."""
     with site.open("root") as browser:
         browser.post(NODE.path, data={"url": URL, **ALL})
         push(site, NODE)

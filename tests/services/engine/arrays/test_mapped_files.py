@@ -1,4 +1,4 @@
-"""Files that stay mapped: those that have a name elsewhere, while they have it, and no more than so many."""
+"""Mapped files are kept while another name exists, up to a limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory that is freed stays with the engine's process while it works, and goes back when it rests."""
+"""Freed memory stays with a working engine and returns when it rests."""
 
 from __future__ import annotations
 

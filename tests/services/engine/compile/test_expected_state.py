@@ -1,4 +1,4 @@
-"""ValidateQuery tells what a query will keep between transactions, and what a user should know before the first one."""
+"""ValidateQuery reports what a query will keep, and advice before it runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Row-wise queries do not read what a retraction has of its own, unless they say by `op` what each record is."""
+"""Row-wise queries ignore a retraction's own columns unless they read `op`."""
 
 from __future__ import annotations
 

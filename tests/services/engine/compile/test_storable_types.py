@@ -1,4 +1,7 @@
-"""Columns that pass between stages, or are kept by key, have the types that the query gives them, where Arrow has but a wider one."""
+"""Columns between stages or kept by key have the query's types, not Arrow's.
+
+Where Arrow has but a wider type.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""An input that has got a column, or has them in another order: a query that means what it meant goes on, another one is stopped before it writes anything."""
+"""An input with new or reordered columns: same meaning runs, others stop early.
+
+They are stopped before anything is written.
+"""
 
 from __future__ import annotations
 

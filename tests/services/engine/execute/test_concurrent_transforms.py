@@ -1,4 +1,4 @@
-"""Several transforms at once in one engine: they share plans, threads of Spark and mapped files, and no rows."""
+"""Concurrent transforms in one engine share plans, threads and files, not rows."""
 
 from __future__ import annotations
 
@@ -39,7 +39,10 @@ ROWS = 400
 
 
 def input_of(folder: Path, number: int) -> Input:
-    """An input with rows that no other has. All have one name, so that those of one query have one plan."""
+    """An input with rows that no other has.
+
+    All have one name, so that those of one query have one plan.
+    """
     own = folder / f"own-{number}"
     own.mkdir()
     one = Input(own, "input", SCHEMA, number=number + 1)
@@ -55,7 +58,10 @@ def input_of(folder: Path, number: int) -> Input:
 
 
 class Served(Requests):
-    """A derivative dataset that is made by an engine process; its files have a folder of their own."""
+    """A derivative dataset that is made by an engine process.
+
+    Its files have a folder of their own.
+    """
 
     def __init__(self, engine: EngineUnderTest, client: GrpcEngine, number: int, query: str) -> None:
         super().__init__(query, [_seen(input_of(engine.exchange, number), number)], name=f"own-{number}/out")

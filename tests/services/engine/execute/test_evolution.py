@@ -1,4 +1,4 @@
-"""Changes of a transform: the verdict, and the transaction that makes the rows those of the new query (law L1)."""
+"""Changes of a transform: the verdict, and the migrating transaction (law L1)."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def records_of(path: Path) -> list[Row]:
 def migrated(
     derivative: Derivative, following: TransformSql, *, settings: dict[str, int] | None = None
 ) -> tuple[list[Row], str]:
-    """The records of a migration after all transactions, and the path of its checkpoint."""
+    """The records of a migration after all transactions, and its checkpoint's path."""
     call = replace(derivative.call, settings=replace(derivative.call.settings, **(settings or {})))
     upto = list(derivative.taken)
     derivative.taken = [0] * len(derivative.inputs)

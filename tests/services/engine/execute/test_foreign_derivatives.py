@@ -1,4 +1,7 @@
-"""What another engine made of a row-wise query is verified by what the query means to the reference; all else is said to need that engine."""
+"""Another engine's row-wise output is verified by the reference's meaning.
+
+All other output is said to need that engine.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ DRAWN = "SELECT event_time, city, rand() AS chance FROM totals"
 
 
 class EngineWithAnother(SparkTransforms):
-    """Ours, and for the query `theirs` one that runs `meaning` over each interval alone and keeps nothing."""
+    """Our engine, except for the query `theirs`: stateless, `meaning` per interval."""
 
     theirs: str | None = None
     meaning = ""
@@ -69,7 +72,7 @@ def engine(memory: MemoryNode, spark: SparkProcess) -> EngineWithAnother:
 def made_elsewhere(
     memory: MemoryNode, engine: EngineWithAnother, query: str, meaning: str, *, transactions: int = 2
 ) -> CatalogEntry:
-    """A derivative of totals that the second transaction corrects, made by the other engine, which is gone then."""
+    """A derivative of totals, corrected once, made by another engine that is gone."""
     engine.theirs, engine.meaning = query, meaning
     readings, totals = memory.add(ROOT), derived(memory, "totals", TOTALS, "readings")
     entry = derived(memory, "elsewhere", query, "totals")

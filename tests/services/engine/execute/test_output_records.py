@@ -1,4 +1,4 @@
-"""Records of staged queries: what is a pair, and what becomes of rows that are withdrawn before they come."""
+"""Records of staged queries: pairs, and rows withdrawn before they come."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The watermark of an output: what comes in time later changes nothing of a row before it, however one thing waits for another."""
+"""Output watermarks: rows in time change nothing before the watermark.
+
+However one wait depends on another.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Stages that wait for nothing of each other are computed at once; those with many rows are alone."""
+"""Stages that wait for nothing of each other are computed at once.
+
+Those with many rows are alone.
+"""
 
 from __future__ import annotations
 

@@ -68,7 +68,10 @@ class Dataset:
         return self.commit(self.request(read, *contents, **options)).to_pylist()
 
     def commit(self, request: IngestRequest) -> pa.Table:
-        """Runs a request and keeps what came out; the slice, without rows if there is none."""
+        """Runs a request and keeps what came out.
+
+        The slice, without rows if there is none.
+        """
         # A second ingest by the same call would find the scratch files of the first.
         scratch = self.call.scratch / f"round-{self.rounds}"
         scratch.mkdir()

@@ -1,4 +1,4 @@
-"""What merging must give, in plain Python: the judge of cases whose expectation nobody wrote down.
+"""What merging must give, in plain Python: the judge of unwritten expectations.
 
 Written from the rules (specification, "Merge Strategies"; ADR 0034), not from the engine, and slow on purpose. Rows are dicts.
 """
@@ -20,7 +20,7 @@ class Refusal(Exception):
 
 
 def project(prev: Sequence[Row], keys: Sequence[str]) -> list[Row]:
-    """State of a changelog in offset order: the last row of each key unless it is a retraction."""
+    """State of a changelog by offset: each key's last row unless it is a retraction."""
     last: dict[tuple[Any, ...], Row] = {}
     for row in prev:
         last[_key(row, keys)] = row

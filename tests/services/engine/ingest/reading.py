@@ -45,7 +45,7 @@ def values(call: EngineCall, step: ReadStep, *contents: bytes) -> list[dict[str,
 
 
 def refusal(call: EngineCall, step: ReadStep, *contents: bytes) -> OdfError:
-    """The error that the files give, when they are read or when Spark comes to the bad value."""
+    """The error of these files, when read or when Spark reaches the bad value."""
     try:
         rows = read_rows(call, step, *contents)
     except OdfError as error:

@@ -1,4 +1,4 @@
-"""Strangers' Parquet: damage is refused with its place, what unpacks to too much is refused before it is unpacked."""
+"""Untrusted Parquet: damage is refused with its place, bombs before unpacking."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def limited(call: EngineCall, **limits: int) -> EngineCall:
 
 
 def dictionary_bomb(rows: int = 1_000_000) -> bytes:
-    """A megabyte in the dictionary, and rows that all refer to it: a terabyte in some kilobytes."""
+    """A dictionary of a megabyte and many references: a terabyte in kilobytes."""
     array = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array(["x" * MIB]))
     return parquet(pa.table({"v": array}), compression="zstd", write_statistics=False)
 
@@ -81,7 +81,7 @@ def test_bombs_are_refused_by_the_limit_that_they_exceed(engine_call: EngineCall
 
 
 def claimed(table: pa.Table) -> int:
-    """What the footer says of the unpacked size of one column: its pages with their headers."""
+    """A column's unpacked size by the footer: its pages with their headers."""
     return int(
         pq.ParquetFile(io.BytesIO(parquet(table, **PLAIN))).metadata.row_group(0).column(0).total_uncompressed_size
     )

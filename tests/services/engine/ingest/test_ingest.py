@@ -1,4 +1,4 @@
-"""Ingest as a whole: defaults, preprocessing, checks, history, order, and both ways of writing."""
+"""Ingest as a whole: defaults, preprocessing, checks, history, order, writers."""
 
 from __future__ import annotations
 

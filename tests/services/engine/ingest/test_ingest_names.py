@@ -1,4 +1,4 @@
-"""Names of columns at an ingest: what is renamed is told, what a dataset cannot have is refused with a way out."""
+"""Column names at an ingest: renaming is reported, refusals say a way out."""
 
 from __future__ import annotations
 

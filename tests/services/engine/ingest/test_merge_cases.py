@@ -1,4 +1,6 @@
-"""Merge cases: every file named in ODF_MERGE_CASES (default: the copy beside the tests, and our own), every case, every level.
+"""Merge cases: every file of ODF_MERGE_CASES, every case, every level.
+
+Default: the copy beside the tests, and our own.
 
 A case of the copy is held to its own expectation, or to ours where the reference has a defect (`ours.json`); a case that is not
 in the copy is held to the rules by `merge_oracle`.
@@ -209,7 +211,10 @@ def schema_of(case: Case) -> pa.Schema:
 
 
 def columns_of(case: Case) -> dict[str, str]:
-    """Columns of the input; kinds of change are recorded in rows even where the schema does not name them."""
+    """Columns of the input.
+
+    Kinds of change are recorded in rows even where the schema does not name them.
+    """
     op, known = case["vocab"]["op"], case["schema"]
     carried = any(op in row for row in case.get("input", ())) and case["strategy"]["kind"] == "ChangelogStream"
     return {op: "Int32", **known} if carried and op not in known else known

@@ -1,4 +1,4 @@
-"""Laws of merging over random histories: what a strategy promises, whatever came before.
+"""Laws of merging over random histories: what each strategy promises.
 
 Snapshot: the state that its changelog describes is always the last input. Ledger: a key is there once, with the values that came
 first. UpsertStream: a key is as its last row says. ChangelogStream: what was given is what is there. Every changelog is well-formed: what it withdraws is there, and a correction is a pair.
@@ -79,7 +79,10 @@ def texts(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def replayed(changelog: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows that a changelog leaves; every withdrawal must find its row, every correction its other half."""
+    """The rows that a changelog leaves.
+
+    Every withdrawal must find its row, every correction its other half.
+    """
     state: list[dict[str, Any]] = []
     for position, row in enumerate(changelog):
         assert row["offset"] == position

@@ -1,4 +1,4 @@
-"""A merge that reads the state from an index and the slices after it writes the same bytes as one that reads all history."""
+"""A merge by index and later slices writes the same bytes as by all history."""
 
 from __future__ import annotations
 

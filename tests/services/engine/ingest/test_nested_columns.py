@@ -1,4 +1,4 @@
-"""Columns with structs and lists on their way in: what is below a null, what may not be null, times that are cut."""
+"""Ingested structs and lists: values below nulls, required members, cut times."""
 
 from __future__ import annotations
 

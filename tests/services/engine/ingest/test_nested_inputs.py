@@ -1,4 +1,7 @@
-"""Inputs of types that no slice holds, made columns by a preprocess query: orders with lines, records of changes, maps."""
+"""Inputs of types without a slice form, made columns by a preprocess query.
+
+Examples: orders with lines, records of changes, maps.
+"""
 
 from __future__ import annotations
 

@@ -36,7 +36,10 @@ def parquet(table: pa.Table) -> bytes:
 def made(
     call: EngineCall, monkeypatch: pytest.MonkeyPatch, read: ReadStep, content: bytes, *, plain: bool
 ) -> tuple[bytes, IngestResult]:
-    """The bytes of the slice, and what the ingest says of it; the other way of making it fails the test."""
+    """The bytes of the slice, and what the ingest says of it.
+
+    The other way of making it fails the test.
+    """
     dataset = Dataset(call)
     request = dataset.request(read, content)
     scratch = call.scratch / f"round-{len(list(call.scratch.iterdir()))}"

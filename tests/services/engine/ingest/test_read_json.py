@@ -1,4 +1,4 @@
-"""Reading JSON, line by line and as documents: strict, exact, every refusal with line and field."""
+"""Reading JSON lines and documents: strict, exact, refusals with line and field."""
 
 from __future__ import annotations
 

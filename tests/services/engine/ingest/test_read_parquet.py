@@ -1,4 +1,4 @@
-"""Reading Parquet of users: exact, whatever wrote it; damage and types that cannot be kept are refused."""
+"""Reading users' Parquet: exact for any writer; damage and lossy types refused."""
 
 from __future__ import annotations
 

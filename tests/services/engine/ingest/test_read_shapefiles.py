@@ -1,4 +1,4 @@
-"""Reading shapefiles: shapes as GeoJSON text, attributes exactly, damage refused, whatever the bytes."""
+"""Reading any bytes as shapefiles: GeoJSON, exact attributes, damage refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sources that declare no columns: from the second file on those of the dataset decide."""
+"""Sources without declared columns: after the first file the dataset decides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trials of pushes on the real engine: what a trial says is what the push does, and what it lists is what the engine refuses."""
+"""Trials of pushes on the real engine agree with the pushes and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queries that messages suggest for values: each passes the gate and reads the value."""
+"""Queries that messages suggest for values pass the gate and read the value."""
 
 from __future__ import annotations
 

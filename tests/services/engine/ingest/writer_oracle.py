@@ -1,4 +1,4 @@
-"""What the whole write path must give, in plain Python, for cases of level `writer`.
+"""The whole write path's result in plain Python, for cases of level `writer`.
 
 Reads the CSV, casts by the DDL, merges by `merge_oracle`, fills event times, gives offsets. A preprocess is known by the words in
 which the case describes it; a case with other words needs a line here and fails until it has one.

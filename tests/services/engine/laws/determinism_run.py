@@ -1,4 +1,6 @@
-"""Runs the table of requests once, in a Spark of its own configuration: `python -m tests.services.engine.laws.determinism_run FOLDER CONFIGURATION`.
+"""Runs the table of requests once, in a Spark of its own configuration.
+
+`python -m tests.services.engine.laws.determinism_run FOLDER CONFIGURATION`.
 
 Prints a JSON object: the clocks of Python and of Spark (seconds since 1970), and name of a request to what each of its transactions
 gave: the logical hash of the slice, the hash of the checkpoint's bytes, the watermark. `test_determinism` compares them.
@@ -133,7 +135,7 @@ class Configuration:
 
 
 def blocks(*, seed: int) -> Iterator[tuple[list[tuple[Any, ...]], int]]:
-    """Rows and watermark of each block: sums of these floats differ with their order, and some rows are corrected."""
+    """Rows and watermark of each block: order-sensitive float sums, some corrections."""
     chance, present = random.Random(6 + seed), []
     for number in range(BLOCKS):
         rows: list[tuple[Any, ...]] = []
@@ -184,7 +186,7 @@ def started(configuration: Configuration, folder: Path) -> tuple[SparkProcess, E
 
 
 def inputs_of(query: str, folder: Path) -> tuple[list[Input], list[TemporalTable]]:
-    """The inputs that a request reads, with all of their blocks, and those of them that are looked up as temporal tables."""
+    """A request's inputs with all blocks, and those looked up as temporal tables."""
     inputs = [Input(folder, "input", SCHEMA)]
     if VERSIONS in query:
         inputs.append(Input(folder, VERSIONS, SCHEMA, number=2))

@@ -1,4 +1,4 @@
-"""The laws of transforms as a checker for the general engine: runs a case and raises LawBroken for the first that does not hold.
+"""The general engine's laws as a checker: raises LawBroken for the first broken.
 
 Judged after every transaction: L1 by DuckDB where it can say the query, by plain Spark SQL where it cannot, by both at least
 once; L3 and L4 on the records; the output watermark. In the end L2 against one transaction. L5 (`run_again`) is apart, so that it
@@ -48,7 +48,10 @@ class Tally:
 
 
 def check_general(case: GeneralCase, lab: Lab, tally: Tally, *, thorough: bool = True) -> Derivative:
-    """Runs a case and returns its derivative; `thorough`: both judges judge every transaction. Raises LawBroken."""
+    """Runs a case and returns its derivative.
+
+    `thorough`: both judges judge every transaction. Raises LawBroken.
+    """
     inputs = inputs_of(case, lab)
     sliced = derivative_of(case, inputs, lab, "sliced", case.sizes)
     records: list[Row] = []
@@ -71,7 +74,10 @@ def check_general(case: GeneralCase, lab: Lab, tally: Tally, *, thorough: bool =
 
 
 def run_again(sliced: Derivative, lab: Lab, sizes: Mapping[str, int]) -> None:
-    """L5: the last request once more, with other sizes and whatever else has changed around it. Raises LawBroken."""
+    """L5: the last request again, with other sizes and surroundings.
+
+    Raises LawBroken.
+    """
     first = sliced.transactions[-1]
     request = replace(first.request, new_data_path="again-data", new_checkpoint_path="again-checkpoint")
     again = run(request, replace(lab.call, settings=replace(lab.call.settings, **sizes)))
@@ -111,7 +117,7 @@ def derivative_of(
 
 
 def _minimal(case: GeneralCase, found: Transaction, sliced: Derivative) -> None:
-    """L4: nothing for rows that did not change; one out and one in of an identity is a pair."""
+    """L4: nothing for unchanged rows; one out and one in of an identity is a pair."""
     each_block = case.query.timed and _blocks_of_last(sliced) > 1 and _goes_by_blocks(sliced)
     if each_block or case.query.row_wise:
         return  # these say what each block, or each record, changes
@@ -138,7 +144,10 @@ def _check_identity(key: Row, kinds: Sequence[int], *, one_row_each: bool) -> No
 
 
 def _goes_by_blocks(sliced: Derivative) -> bool:
-    """Whether the records of a timed query are told block by block: of one input, and of one aggregate over several."""
+    """Whether a timed query's records are emitted block by block.
+
+    Of one input, and of one aggregate over several.
+    """
     request = sliced.transactions[-1].request
     if len(request.inputs) == 1:
         return True
@@ -155,7 +164,10 @@ def _blocks_of_last(sliced: Derivative) -> int:
 
 
 def _watermark(case: GeneralCase, found: Transaction, sliced: Derivative, before: list[Instant | None]) -> None:
-    """Never lower, not above the inputs' least; what is final is not joined later by anything below it."""
+    """Never lower, not above the inputs' least.
+
+    What is final is not joined later by anything below it.
+    """
     known, now = before[-1], found.result.watermark
     least = _closed_us(sliced)
     if known is not None and (now is None or now < known):
@@ -246,7 +258,7 @@ def rows_of_spark(text: str, tables: Mapping[str, pa.Table], lab: Lab) -> list[R
 
 
 def _as_stored(names: Sequence[str], rows: Sequence[Row]) -> list[Row]:
-    """Rows with the event time in front, where datasets have it, wherever a query names it."""
+    """Rows with the event time first, as in datasets, wherever a query names it."""
     at = names.index("event_time")
     return [(row[at], *row[:at], *row[at + 1 :]) for row in rows]
 

@@ -1,4 +1,4 @@
-"""The laws of transforms as a checker: runs a case and raises LawBroken for the first law that does not hold.
+"""The laws of transforms as a checker: raises LawBroken for the first broken.
 
 L1 correct, L2 slicing, L3 well-formed, L4 minimal, L5 idempotent. The judges are plain Spark SQL and DuckDB over the net rows
 of the inputs; neither knows anything of increments.
@@ -132,7 +132,7 @@ def _minimal(records: Sequence[Row], key_count: int) -> None:
 
 
 def _same_outcome(case: Case, records: Sequence[Row], together: Transaction, sliced: Derivative) -> None:
-    """L2: the net output, for timed queries with one input the sequence, and the state that is left."""
+    """L2: equal net output and remaining state, and sequence if timed by one input."""
     if net_rows(records) != net_rows(together.records):
         raise LawBroken(
             f"L2: cut {net_rows(records) - net_rows(together.records)} more, "
@@ -271,7 +271,7 @@ def group_of(key: Sequence[Any]) -> Row:
 
 
 def _plain(row: Sequence[Any]) -> Row:
-    """A row as judges compare it: times without zone, numbers as floats where kinds may differ."""
+    """A row as judges compare it: times without zone, numbers of mixed kind as float."""
     return tuple(_plain_value(value) for value in row)
 
 

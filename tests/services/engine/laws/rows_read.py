@@ -1,4 +1,4 @@
-"""How many rows a transaction looks at: those that it reads of states, and those over which it runs a query.
+"""How many rows a transaction looks at: state rows read, and query rows.
 
 Merging the runs of a state is not counted: it costs what was added before, once in a while. Broken on purpose by `test_boundedness`.
 """

@@ -1,4 +1,6 @@
-"""A shop with many vendors: its tables, and how they grow, are corrected and shrink, for queries as businesses ask them.
+"""A shop with many vendors: tables that grow, are corrected and shrink.
+
+They are for queries as businesses ask them.
 
 Owns seven tables tied by keys, and their changelogs. Invariant: changelogs are well-formed, references may point to rows that are
 not there yet, no longer, or never, and the last block touches few rows. Not here: queries (`shop_queries`).

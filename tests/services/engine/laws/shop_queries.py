@@ -1,4 +1,6 @@
-"""Questions that a shop asks of its tables, one for each way in which reports put operators together. The text is that of `general_dialects`.
+"""A shop's questions, one for each usual combination of operators in reports.
+
+Written in the text of `general_dialects`.
 
 Not here: the tables (`shop_history`).
 """

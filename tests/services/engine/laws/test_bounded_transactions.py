@@ -1,4 +1,4 @@
-"""A coordinator that divides histories, on the real engine: the net rows are those of one large transaction."""
+"""Divided histories on the real engine give the net rows of one transaction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Law L6: a transaction looks at what it changes and at the keys that this touches, however long the history is.
+"""Law L6: a transaction looks at changes and touched keys, at any history length.
 
 Over named shapes and random compositions, as `test_general_laws` (`ODF_LAW_CASES`, from 100 on all of them; below, those of one of twelve days):
 each input in turn gets one row of a key, once among a few keys and then among ten times as many. What is looked at must be the same, but
@@ -148,7 +148,7 @@ def test_an_engine_that_reads_everything_is_noticed(lab: Lab, monkeypatch: pytes
 
 
 def _unbounded(name: str, lab: Lab, counter: RowCounter) -> list[list[LookedAt]] | None:
-    """What is looked at among few keys and among many, if it is more there and the query is not said to do so."""
+    """Reads that grow with the number of keys, unless the query is said to do so."""
     case = _case(name)
     few, many = seen = list(_looked_at(case, lab, counter))
     same = all(
@@ -159,7 +159,7 @@ def _unbounded(name: str, lab: Lab, counter: RowCounter) -> list[list[LookedAt]]
 
 
 def _looked_at(case: GeneralCase, lab: Lab, counter: RowCounter) -> Iterator[list[LookedAt]]:
-    """For a change of each input in turn, after the watermark has passed all: among few keys, then among many."""
+    """Reads for each input's change after the watermark, for few keys, then many."""
     own = own_lab(lab)
     inputs = [Input(own.folder, table.alias, table.schema, at + 1) for at, table in enumerate(case.tables)]
     derived = Derivative(case.query.statements, inputs, own.call, temporal_tables=case.query.temporal)

@@ -1,4 +1,4 @@
-"""Queries as businesses ask them, over tables tied by keys: what they read is what the plain query says, after every transaction."""
+"""Business queries over tables tied by keys equal plain results at every step."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Law L5: the same request gives the same logical hash, checkpoint and watermark, whatever cores, partitions, plans, locale, zone and
-memory the engine has, and on whatever day."""
+"""Law L5: the same request gives the same logical hash, checkpoint, watermark.
+
+Whatever cores, partitions, plans, locale, zone and memory the engine has, and on whatever day."""
 
 from __future__ import annotations
 
@@ -23,7 +24,10 @@ ROOT = Path(__file__).resolve().parents[4]
 
 
 def of_a_host(language: str, country: str, zone: str) -> dict[str, str]:
-    """The environment of a host elsewhere. `upper` in a JVM of Turkey gives other letters, so none of this may reach ours."""
+    """The environment of a host elsewhere.
+
+    `upper` in a JVM of Turkey gives other letters, so none of this may reach ours.
+    """
     java = f"-Duser.language={language} -Duser.country={country} -Duser.timezone={zone}"
     locale = f"{language}_{country}.UTF-8"
     return {"TZ": zone, "LANG": locale, "LC_ALL": locale, "_JAVA_OPTIONS": java, "JDK_JAVA_OPTIONS": java}

@@ -1,4 +1,7 @@
-"""Proof that the laws of the general engine have teeth: it is broken in the ways in which such engines go wrong, and a law notices."""
+"""Controls of the general engine's laws: typical faults break a law.
+
+The engine is broken in the ways in which such engines go wrong.
+"""
 
 from __future__ import annotations
 

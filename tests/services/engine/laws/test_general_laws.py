@@ -58,7 +58,7 @@ AGAIN_EVERY = max(4, HISTORIES)
 
 
 def case_named(name: str) -> GeneralCase:
-    """The case of a name such as `composed:5`, or `composed:5+3` for another history of its query."""
+    """The case of a name: `composed:5`, or `composed:5+3` for another history."""
     kind, _, numbers = name.rpartition(":")
     number, _, history = numbers.partition("+")
     if kind == "composed":
@@ -99,7 +99,10 @@ def _again(done: _Done, sizes: dict[str, int]) -> str | None:
 
 
 def _problems(names: Sequence[str], lab: Lab, tally: Tally) -> Iterator[str]:
-    """Runs cases by batches, each under a number of partitions of its own, and some of a batch again under another."""
+    """Problems of cases run in batches, some again under other partitions.
+
+    Each batch has a number of partitions of its own.
+    """
     chance = Random(SEED + BEGIN)
     started, anomalies = monotonic(), 0
     for begin in range(BEGIN, len(names), BATCH):

@@ -1,4 +1,4 @@
-"""Subqueries in subqueries mean what plain Spark says, or are refused: random statements over random rows.
+"""Random nested subqueries mean what plain Spark says, or are refused.
 
 `ODF_NESTED_CASES` says how many statements (default 20), `ODF_NESTED_SEED` which.
 """

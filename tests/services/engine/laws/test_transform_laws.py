@@ -1,4 +1,4 @@
-"""The laws L1 to L5 of transforms over random queries, changelogs and slicings, and proof that breaking the engine shows.
+"""Laws L1 to L5 over random queries, changelogs, slicings; broken engines fail.
 
 `ODF_LAW_CASES` sets the number of random cases (default 80). Each case runs 2 to 5 transactions.
 """

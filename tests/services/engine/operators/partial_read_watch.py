@@ -1,4 +1,4 @@
-"""Watching which rows of a key plans get to see, and holding what they give against what all rows of the keys give."""
+"""Watches which rows of a key plans see, and compares with reading all rows."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class PartialReadWatch:
             yield
 
     def held(self, query: str, source: Input, call: EngineCall, history: Iterable[object]) -> list[tuple[Any, ...]]:
-        """What a derivative gives after each step of a history is what another gives which looks at all rows; gives the last records."""
+        """Compare a derivative with one that reads all rows, step by step; last records."""
         by_few = Derivative(query, [source], replace(call, plans=KeptPlans()))
         by_all = Derivative(query, [source], replace(call, plans=KeptPlans()), name="all")
         records: list[tuple[Any, ...]] = []
@@ -79,7 +79,7 @@ class PartialReadWatch:
 def history(
     source: Input, rng: Random, row: Callable[[Random], tuple[Any, ...]], sizes: Iterable[tuple[int, int]]
 ) -> Iterator[None]:
-    """Blocks of so many rows that come, and of at most so many of those that are there and go."""
+    """Blocks of so many new rows, and of at most so many withdrawn ones."""
     there: list[tuple[Any, ...]] = []
     for rows, most in sizes:
         new = [row(rng) for _ in range(rows)]

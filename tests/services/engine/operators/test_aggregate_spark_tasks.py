@@ -1,4 +1,4 @@
-"""Large runs of aggregates: tasks of Spark leave the bytes that the engine's process leaves, and fail as it does.
+"""Large aggregates: Spark tasks leave the same bytes and failures as in-process.
 
 `ODF_LAW_CASES` says how many random queries are compared (default 4).
 """
@@ -197,7 +197,7 @@ def test_a_machine_that_fails_is_told_without_its_paths(lab: Lab, monkeypatch: p
 
 
 def test_parts_are_bounded(lab: Lab, monkeypatch: pytest.MonkeyPatch, runs: list[int]) -> None:
-    """More groups than parts: a task takes its part piece by piece, and the same rows come."""
+    """With more groups than parts, a task works piecewise and gives the same rows."""
     monkeypatch.setattr(spark_tasks, "_PARTS_MAX", 1)
     one = Input(lab.folder, "a", SCHEMA).add([(A, 0, f"k{number}", number) for number in range(30)])
     query = "select max(event_time) event_time, k, sum(v) s from a group by k"

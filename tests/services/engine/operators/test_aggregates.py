@@ -1,4 +1,4 @@
-"""Aggregates by key: exact, retraction-correct, and the same whether summed in memory or by Spark."""
+"""Aggregates by key: exact, retraction-correct, the same in memory and in Spark."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ IN_PIECES = {"transform_rows_in_memory_max": 2}
 def grouped(
     call: EngineCall, aggregates: str, column: pa.Field, *blocks: list[tuple[int, str | None, Any]], **sizes: int
 ) -> list[tuple[Any, ...]]:
-    """Records (op, key, results) of aggregates of `v` by `k`, one transaction per block; rows are (op, k, v)."""
+    """Records (op, key, results) of aggregates of `v` by `k`; rows are (op, k, v).
+
+    Each block is one transaction.
+    """
     one = Input(call.exchange.root, "a", input_schema(pa.field("k", pa.string()), column.with_name("v")))
     derived = Derivative(
         f"select max(event_time) event_time, k, {aggregates} from a group by k", [one], call, settings=sizes

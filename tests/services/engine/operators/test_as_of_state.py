@@ -1,4 +1,7 @@
-"""Of keys with many versions only those are looked up that rows can take; what is given is the same."""
+"""Of keys with many versions only those are looked up that rows can take.
+
+What is given is the same.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,7 @@ def inputs(engine_call: EngineCall) -> list[Input]:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, int]]:
-    """Whenever few versions are looked up: how many keys are read whole, how many not, and how many versions there are."""
+    """Look-ups of few versions: keys read whole, keys read in part, versions."""
     found: list[tuple[int, int, int]] = []
     plain = AskedVersions.bound
 

@@ -1,4 +1,4 @@
-"""Where windows reach only so far, only rows near a change are looked at, and what is given is the same."""
+"""Bounded windows read only rows near a change and give the same result."""
 
 from __future__ import annotations
 
@@ -164,7 +164,10 @@ def test_what_is_bound_does_not_grow_with_the_key(engine_call: EngineCall, bound
 def test_windows_that_order_ties_differently_reach_beyond_them(
     engine_call: EngineCall, watch: PartialReadWatch
 ) -> None:
-    """Of rows that tie the lower window takes first what the upper one takes last: that tells of what follows all of them."""
+    """Windows with different tie orders reach beyond the ties.
+
+    Of rows that tie the lower window takes first what the upper one takes last: that depends on all that follow.
+    """
     lower = "select event_time, k, n, x, lag(x) over (partition by k order by event_time, n) v from a"
     query = f"select event_time, k, n, x, lag(v) over (partition by k order by event_time, n desc) w from ({lower})"
     source = Input(engine_call.exchange.root, "a", SCHEMA)
@@ -243,7 +246,10 @@ def test_unmatched_retractions_make_a_key_doubtful(
 def test_what_fails_at_an_edge_alone_fails_nothing(
     engine_call: EngineCall, bound: list[tuple[int, ...]], watch: PartialReadWatch
 ) -> None:
-    """The whole key has no two rows as far apart as those at the edges of what is looked at."""
+    """A failure at an excerpt's edge alone fails nothing.
+
+    The whole key has no two rows as far apart as those at the edges of what is looked at.
+    """
     source = Input(engine_call.exchange.root, "a", SCHEMA)
     source.add(_numbers([(A, number) for number in range(0, 400, 2)]))
     query = "select event_time, n, 1 div (3 - (n - lag(n, 1, n) over (order by n)) div 100) v from a"

@@ -1,4 +1,4 @@
-"""Different values of groups are counted by what changes, and are as many as plain Spark finds."""
+"""Distinct counts by changes equal those of plain Spark."""
 
 from __future__ import annotations
 

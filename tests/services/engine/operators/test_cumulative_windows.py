@@ -1,4 +1,4 @@
-"""Windows that reach back to the first row of a key go on from what the rows before a change gave, and what is given is the same."""
+"""Cumulative windows continue from rows before a change, with equal results."""
 
 from __future__ import annotations
 
@@ -217,7 +217,10 @@ def test_few_rows_are_looked_at_whole(engine_call: EngineCall, bound: list[tuple
 def test_rows_that_were_withdrawn_do_not_count(
     engine_call: EngineCall, bound: list[tuple[int, ...]], watch: PartialReadWatch
 ) -> None:
-    """They and their withdrawals lie in runs of their own, which are never brought together here."""
+    """Withdrawn rows do not count, though their runs are never merged here.
+
+    They and their withdrawals are in runs of their own.
+    """
     source = Input(engine_call.exchange.root, "a", SCHEMA)
     source.add(_numbers([(A, number) for number in range(1_000)]))
     derived = Derivative(SUM, [source], engine_call)

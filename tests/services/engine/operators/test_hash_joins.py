@@ -1,4 +1,4 @@
-"""Small sides of joins are hashed: what Spark does then, and that the rows are the same."""
+"""Small join sides are hashed: Spark's plan then, and equal rows."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_small_side_is_hashed(
 
 
 def _with_mark(catalyst: Catalyst, join: Plan) -> Plan:
-    """A join that says of each row of the left side whether it meets another, as `v = 1 OR k IN (SELECT ..)` becomes one."""
+    """A join that marks left rows with a match, as `v = 1 OR k IN (SELECT ..)` does."""
     mark = catalyst.named(catalyst.literal_true(), "mark").toAttribute()
     kind = catalyst.jvm.org.apache.spark.sql.catalyst.plans.ExistenceJoin(mark)
     return catalyst.logical.Join(join.left(), join.right(), kind, join.condition(), join.hint())

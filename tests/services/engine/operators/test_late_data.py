@@ -34,7 +34,7 @@ Closes = Callable[[int], int]
 
 @dataclass(frozen=True)
 class Shape:
-    """A query, and for each input that drops rows the instant at which a row of a time is final, in milliseconds."""
+    """A query, and for each input with drops the final instant of a row's time (ms)."""
 
     sql: str
     closes: Mapping[str, Closes]
@@ -186,7 +186,10 @@ Block = tuple[list[Row], int]
 
 
 def random_blocks(chance: Random) -> list[Block]:
-    """Rows around a watermark that goes on; some come hours late, some are withdrawn, however old."""
+    """Rows around a watermark that goes on.
+
+    Some come hours late, some are withdrawn, however old.
+    """
     blocks: list[Block] = []
     watermark = 0
     present: list[tuple[int, str, int]] = []
@@ -205,7 +208,7 @@ def random_blocks(chance: Random) -> list[Block]:
 
 
 def in_time(blocks: Sequence[Block], closes: Closes | None) -> list[Block]:
-    """Blocks without the rows that are final for an hour and more by the watermarks of the blocks before."""
+    """Blocks without rows that are final for an hour or more by earlier watermarks."""
     kept: list[Block] = []
     announced: int | None = None
     for rows, watermark in blocks:
@@ -276,7 +279,7 @@ OF_ALL_TIMES = {"sums of pairs", "most of versions", "longest sessions"}
 
 @pytest.mark.parametrize("name", todays([name for name, shape in SHAPES.items() if not shape.others], parts=2))
 def test_what_nothing_needs_again_expires(name: str, engine_call: EngineCall, tmp_path: Path) -> None:
-    """Fifty hours of a row each: what no row can touch any more leaves the states, but for what ended last."""
+    """Fifty hourly rows: what no row can touch leaves the states, the last excepted."""
     shape = SHAPES[name]
     inputs = [Input(tmp_path, alias, SCHEMA, number + 1) for number, alias in enumerate(shape.closes)]
     derived = Derivative(
@@ -296,7 +299,7 @@ def test_what_nothing_needs_again_expires(name: str, engine_call: EngineCall, tm
 def test_rows_of_open_windows_stay_though_others_of_their_key_are_closed(
     engine_call: EngineCall, tmp_path: Path
 ) -> None:
-    """A sliding window that is open has rows of hours of which other windows are closed for good."""
+    """Rows of an open sliding window stay though other windows of them are closed."""
     hits = Input(tmp_path, "a", SCHEMA)
     derived = Derivative(_limited(SHAPES["sliding sums"].sql), [hits], engine_call)
     hits.add([(A, 2 * HOUR + 1, "x", 1)], watermark=4 * HOUR - 1)

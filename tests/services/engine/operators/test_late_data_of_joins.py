@@ -112,7 +112,10 @@ COUNTED = {
 def test_a_late_withdrawal_changes_nothing_of_what_a_subquery_said(
     name: str, engine_call: EngineCall, tmp_path: Path
 ) -> None:
-    """What the subquery is computed for is read without a time, and is dropped with the row all the same."""
+    """A late withdrawal changes nothing that a subquery said.
+
+    What the subquery is computed for is read without a time, and is dropped with the row all the same.
+    """
     sql = (
         f"select /*+ lateness('0 seconds') */ window.start event_time, k, count(*) n, sum(c) c from ({COUNTED[name]})"
         " group by window(event_time, '1 hour'), k"

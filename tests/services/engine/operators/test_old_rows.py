@@ -1,4 +1,4 @@
-"""Of keys with many rows only those old rows are looked up that can give something else; what is given is the same."""
+"""Of large keys only relevant old rows are looked up; equal results."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def inputs(engine_call: EngineCall) -> list[Input]:
 
 
 def change(one: Input, known: list[tuple[object, ...]], chance: Random) -> None:
-    """A block of an input: rows of few keys, of which some are withdrawn or corrected again, some twice, some before they come."""
+    """A block of few keys: withdrawals and corrections, some twice or before rows."""
     block: list[tuple[object, ...]] = []
     for _ in range(chance.choice((0, 1, 4, 12))):
         row = chance.randrange(9) * HOUR // 2, chance.randrange(2), chance.randrange(4), chance.choice(("x", "y", None))

@@ -1,4 +1,4 @@
-"""Parts of a stage's keys that are computed at once: the same bytes as one after the other, and smaller ones where a result is too large."""
+"""Parallel parts of a stage's keys give sequential bytes, smaller for big results."""
 
 from __future__ import annotations
 
@@ -118,7 +118,10 @@ def test_jobs_of_other_threads_belong_to_the_call(inputs: list[Input], engine_ca
 def test_old_rows_that_keys_bring_along_are_work_too(
     query: str, inputs: list[Input], engine_call: EngineCall, jobs: Jobs
 ) -> None:
-    """Few new rows of keys with many: their old rows are what all cores have to do with."""
+    """Old rows of keys count as work.
+
+    Few new rows of keys with many: their old rows are what all cores have to do with.
+    """
     for key in range(0, KEYS, 2):
         inputs[0].add([(A, HOUR + key, key, f"new {TEXT}")])
     upto = len(inputs[0].steps)

@@ -1,4 +1,4 @@
-"""Percentiles of groups are found by their places among the values, and are those that plain Spark finds."""
+"""Percentiles of groups are found by rank and equal those of plain Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What rows before a place give is what those give that are left of them, however they come, or is in doubt."""
+"""A prefix value is that of the remaining rows, in any order, or is in doubt."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ changes = st.lists(st.tuples(rows, st.booleans()), max_size=30)
 
 @st.composite
 def runs(draw: st.DrawFn) -> list[list[tuple[Row, int]]]:
-    """Rows by runs, each with its weight there: of none of them more is withdrawn than there is."""
+    """Rows by runs, each with its weight; no more are withdrawn than there are."""
     there: Counter[Row] = Counter()
     found: list[Counter[Row]] = [Counter()]
     for row, cut in draw(changes):

@@ -1,4 +1,4 @@
-"""Large transactions of stages: tasks of Spark leave the bytes that the engine's process leaves, and fail as it does.
+"""Large stages: Spark tasks leave the same bytes and failures as in-process.
 
 `ODF_LAW_CASES` says how many random compositions are compared (default 1); from 100 on every named shape is.
 """
@@ -157,7 +157,7 @@ def test_both_ways_tell_a_failing_expression_alike(lab: Lab) -> None:
 def test_tasks_of_one_stage_are_bounded(
     monkeypatch: pytest.MonkeyPatch, history: Derivative, extractions: list[int]
 ) -> None:
-    """More keys than tasks: each takes its share piece by piece, and the same rows come."""
+    """With more keys than tasks, each works piecewise and gives the same rows."""
     monkeypatch.setattr(spark_tasks, "_TASKS_MAX", 1)
     history.call = with_settings(history, state_piece_rows=1)
     found = history.pull()

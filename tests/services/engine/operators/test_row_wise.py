@@ -1,4 +1,4 @@
-"""Linear queries: every record is mapped by itself, and pairs of corrections stay lawful."""
+"""Linear queries: each record is mapped alone, correction pairs stay lawful."""
 
 from __future__ import annotations
 
@@ -106,7 +106,10 @@ def test_pieces_do_not_show(engine_call: EngineCall, piece_rows: int) -> None:
 def test_branches_without_rows_are_left_out(
     engine_call: EngineCall, monkeypatch: pytest.MonkeyPatch, source: str
 ) -> None:
-    """Whichever they are, columns keep their names and types; the first branch gives both."""
+    """Whichever they are, columns keep their names and types.
+
+    The first branch gives both.
+    """
     inputs = [Input(engine_call.exchange.root, alias, PLAIN) for alias in ("a", "b")]
     branches: list[int] = []
     plain = record_mapping.bind

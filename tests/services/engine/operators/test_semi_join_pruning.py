@@ -1,4 +1,7 @@
-"""Rows whose keys have no partner do not go to Spark, where nothing can come of them; what is given is the same."""
+"""Rows whose missing join partner makes them void do not go to Spark.
+
+The results are equal.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where rows are taken up to some rank, only the first rows of keys are looked at, and what is given is the same."""
+"""Top-N queries read only the first rows of keys; equal results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Windows over event time: emitted once when the watermark passes their end, corrected ever after."""
+"""Event-time windows: emitted once the watermark passes, corrected after."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Normal plans over rows: inputs of random rows, the plan bound to them, and what plain Spark says of the same query."""
+"""Normal plans over random rows, and plain Spark's result of the same query."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def random_rows(seed: int, *, count: int = 40) -> Rows:
 
 
 class Queries:
-    """Makes normal plans of statements and runs them, or the statements themselves, over the same rows."""
+    """Makes and runs normal plans, or the statements themselves, on the same rows."""
 
     def __init__(self, session: SparkSession, settings: EngineSettings, rows: Rows) -> None:
         self._session = session
@@ -139,7 +139,7 @@ class Queries:
 
 
 def counted(frame: DataFrame) -> Counter[Any]:
-    """Rows as a multiset; floats by their text, which tells zeros apart and knows one NaN."""
+    """Rows as a multiset; floats by text: two zeros, one NaN."""
     return Counter(tuple(_value(value) for value in row) for row in frame.collect())
 
 

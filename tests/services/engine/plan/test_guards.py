@@ -1,4 +1,4 @@
-"""A condition keeps a row away from what fails on it, also where the condition is null for the row, as over any table of Spark."""
+"""A condition, even null, guards a row from failing expressions, as in Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Normal plans mean what the query means: judged by plain Spark over random rows, and by what a refusal tells."""
+"""Normal plans mean what the query means, against plain Spark over random rows.
+
+Refusals are judged by their texts.
+"""
 
 from __future__ import annotations
 

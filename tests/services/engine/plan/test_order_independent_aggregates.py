@@ -1,4 +1,4 @@
-"""Aggregates that Spark computes row by row: what they are in a transform does not depend on the order of rows, and is Spark's."""
+"""Row-by-row aggregates equal Spark's and do not depend on order in transforms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Outer joins over two event times, transaction by transaction: what waits, what comes with the watermark, what is corrected."""
+"""Outer joins over two event times, transaction by transaction.
+
+What waits, what comes with the watermark, what is corrected.
+"""
 
 from __future__ import annotations
 

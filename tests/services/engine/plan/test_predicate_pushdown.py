@@ -1,4 +1,7 @@
-"""Conditions keep rows away from expressions that fail on them, wherever plain Spark lets them: below aggregates, joins and windows."""
+"""Conditions guard failing expressions below aggregates, joins, windows.
+
+Wherever plain Spark lets them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A constant in both branches of a set operation that counts its rows, one of which has none yet: Spark knows the column by its value then."""
+"""A constant in both branches of a set operation that counts its rows.
+
+One of the branches has none yet: Spark knows the column by its value then.
+"""
 
 from __future__ import annotations
 

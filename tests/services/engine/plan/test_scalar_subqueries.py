@@ -1,4 +1,7 @@
-"""A subquery that stands for a value may find one row; a second one is an error of the data, told to the one row that reads it."""
+"""A subquery that stands for a value may find one row.
+
+A second one is an error of the data, told to the one row that reads it.
+"""
 
 from __future__ import annotations
 

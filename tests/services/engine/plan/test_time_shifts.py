@@ -66,7 +66,10 @@ def test_what_is_not_as_much_for_each_time_says_nothing(spark: SparkProcess, tex
 
 
 def test_a_partner_in_summer_is_not_missed(engine_call: EngineCall, tmp_path: Path) -> None:
-    """In Berlin it is one hour later than in Greenwich on most days that one may look at, and two on others."""
+    """A partner in summer time is not missed.
+
+    In Berlin it is one hour later than in Greenwich on most days that one may look at, and two on others.
+    """
     schema = input_schema(pa.field("k", pa.string()))
     orders, payments = (Input(tmp_path, alias, schema, number) for number, alias in enumerate(("o", "p"), 1))
     derivative = Derivative(

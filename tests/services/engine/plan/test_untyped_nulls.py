@@ -1,4 +1,7 @@
-"""A column NULL without a type in a set operation: its nulls match, as SQL says; Spark 4.3 matches none of them, which is the difference told."""
+"""An untyped NULL column in a set operation matches, as SQL says.
+
+Spark 4.3 matches none of its nulls, which is the reported difference.
+"""
 
 from __future__ import annotations
 

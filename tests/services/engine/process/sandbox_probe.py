@@ -1,4 +1,6 @@
-"""Runs behind the engine's walls and tries to get out: `python sandbox_probe.py`, in the exchange folder.
+"""Tries to escape the engine's sandbox: `python sandbox_probe.py`.
+
+Run in the exchange folder.
 
 Reads `places.json` (paths, ports and process ids of outside), writes `tried.json`: for each attempt None if it succeeded, or how it
 failed. Standard library only: nothing of the tests is seen in there.
@@ -125,7 +127,7 @@ def own_loopback() -> None:
 
 
 def stopped_first() -> None:
-    """Succeeds if the first process ends and so takes us with it: then nobody writes `tried.json`."""
+    """Succeeds if we die with the first process, so nobody writes `tried.json`."""
     os.kill(1, signal.SIGKILL)
     raise OSError(errno.EPERM, "")
 

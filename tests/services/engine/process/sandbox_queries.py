@@ -1,4 +1,4 @@
-"""Runs behind the engine's walls: SQL of an attacker for whom the gate does not exist.
+"""SQL of an attacker without a gate, inside the engine's sandbox.
 
 `python sandbox_queries.py`, in the exchange folder: reads `queries.json` (name to SQL), writes `answers.json`: rows of each, or None
 where it failed.

@@ -1,4 +1,4 @@
-"""An engine whose tasks run on a real standalone cluster: the same rows as alone, and definite ends whatever is lost."""
+"""An engine on a real standalone cluster: same rows; definite ends on any loss."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def engines(cluster: SparkCluster, tmp_path_factory: pytest.TempPathFactory) -> 
 def engine(
     cluster: SparkCluster, engines: list[EngineUnderTest], tmp_path_factory: pytest.TempPathFactory
 ) -> EngineUnderTest:
-    """An engine with all executors: that of the test before, or a new one where that has ended."""
+    """An engine with all executors: the last test's, or a new one if it ended."""
     for number in set(range(WORKERS)) - set(cluster.workers):
         cluster.start_worker(number)
     if not engines or engines[-1].process.poll() is not None:
@@ -113,7 +113,10 @@ def alone(engine: EngineUnderTest, engine_call: EngineCall) -> EngineCall:
 
 
 def options(cluster: SparkCluster) -> tuple[str, ...]:
-    """Few rows are many here, so that executors do what they do with many; large results go through files."""
+    """Few rows are many here, so that executors do what they do with many.
+
+    Large results go through files.
+    """
     return (
         *("--spark-master", cluster.master, "--spark-secret-file", str(cluster.secret_file)),
         f"--executor-jvm-options={' '.join([QUICK_JVM, *archive_flags()])}",

@@ -1,4 +1,4 @@
-"""An engine that dies: whom it takes with it, what those are told, and that nobody takes it for a running one."""
+"""A dying engine: what dies with it, what callers learn, and no false survivor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The engine's second wall, tried from inside: a program and SQL that the gate has let through, behind the walls of the real engine."""
+"""The real engine's sandbox, tried from inside by a program and by passed SQL."""
 
 from __future__ import annotations
 
@@ -49,7 +49,10 @@ OPEN_WITHOUT_NAMESPACES = {
 
 @dataclass(frozen=True)
 class Outside:
-    """What must stay out of reach: a workspace around the exchange folder, a neighbour, a listening port, this process."""
+    """What must stay out of reach: workspace, neighbour, listening port, process.
+
+    The workspace around the exchange folder, this process.
+    """
 
     workspace: Path
     neighbour: Path
@@ -118,7 +121,7 @@ WITHOUT_NAMESPACES_IS_MEANT = os.environ.get("ODF_TEST_WITHOUT_NAMESPACES") == "
 
 
 def has_namespaces() -> bool:
-    """Whether this machine gives a user namespaces of its own, by a program that is not ours."""
+    """Whether this machine gives user namespaces, by somebody else's program."""
     return subprocess.run(["unshare", "-Urn", "true"], capture_output=True, check=False).returncode == 0
 
 
@@ -127,7 +130,10 @@ def restrictions() -> frozenset[Layer]:
 
 
 def best_layers() -> frozenset[Layer]:
-    """What must stand here: all walls, or, on a machine without namespaces that was named as such, the others."""
+    """Layers that must hold here: all, or without namespaces the others.
+
+    On a machine without namespaces that was named as such.
+    """
     if has_namespaces():
         return NAMESPACES | restrictions()
     assert WITHOUT_NAMESPACES_IS_MEANT, (

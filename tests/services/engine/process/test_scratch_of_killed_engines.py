@@ -1,4 +1,4 @@
-"""Temporary files of an engine that was killed are removed by the next one, also where no sandbox keeps a folder for it."""
+"""A killed engine's temporary files are removed by the next, sandbox or not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The engine as a process: who may call it, what a call may touch, and how work, calls and process end."""
+"""The engine process: callers, effects of a call, ends of work, calls, process."""
 
 from __future__ import annotations
 

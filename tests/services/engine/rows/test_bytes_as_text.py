@@ -1,4 +1,4 @@
-"""Bytes that a query takes for a text: what is no UTF-8 does not get into a dataset, where nobody could read it."""
+"""Bytes read as text: unreadable, invalid UTF-8 does not get into a dataset."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values that are equal where they are kept though they differ before: zeros of both signs, times within one millisecond."""
+"""Values equal when stored though different before: zeros, times within 1 ms."""
 
 from __future__ import annotations
 

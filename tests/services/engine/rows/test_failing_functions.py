@@ -1,4 +1,4 @@
-"""What a function makes of a wrong argument is an error of the data, however Spark tells it."""
+"""A function's failure on a wrong argument is a data error, in any Spark form."""
 
 from __future__ import annotations
 

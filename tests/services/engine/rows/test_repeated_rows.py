@@ -1,4 +1,4 @@
-"""Rows that come a thousand times: a stage tells them once, with a weight, and what is above must take it by that."""
+"""Rows repeated a thousand times: emitted once with a weight, used by weight."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Rows that are withdrawn before they come: they count as absent, cancel what comes later, and the log tells of them."""
+"""Rows withdrawn before they come: absent, cancelling, and logged.
+
+They count as absent, cancel what comes later, and the log reports them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows that are large: pieces end by their bytes, and what would be in hand at once beyond what a request allows is refused."""
+"""Large rows: pieces end by bytes, and memory beyond the request's is refused."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ PIECES: Mapping[str, Mapping[str, int]] = {
 
 
 def inputs(own: Lab) -> list[Input]:
-    """Two inputs; a correction lies on both sides of each boundary that pieces may have."""
+    """Two inputs; a correction spans each boundary that pieces may have."""
     one, other = Input(own.folder, "a", SCHEMA), Input(own.folder, "b", SCHEMA, number=2)
     for block in range(3):
         new = [(A, HOUR * block, key, f"{WIDE}{key}{block}") for key in "abc"]
@@ -112,7 +112,10 @@ def test_more_than_may_be_in_hand_is_refused_and_nothing_else_changes(lab: Lab, 
 
 
 def test_a_batch_that_is_read_has_no_more_than_a_piece(lab: Lab, taken: list[int]) -> None:
-    """Rows of a slice come in batches by their bytes: one of 65,536 rows would be in memory before any piece is cut."""
+    """Batches of a slice end by bytes: no batch has more than a piece.
+
+    One of 65,536 rows would be in memory before any piece is cut.
+    """
     own = own_lab(lab)
     rows = [(A, 0, "k", f"{number:06}" + chr(65 + number % 26) * 40_000) for number in range(300)]
     one = Input(own.folder, "a", SCHEMA).add(rows)
@@ -141,7 +144,10 @@ def test_what_is_mapped_row_by_row_is_never_in_hand(lab: Lab, query: str) -> Non
 
 
 def test_spark_lets_go_of_rows_that_nobody_can_reach(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A frame lies in a cycle, which Python's collector finds when it has seen many objects; rows are few and large."""
+    """Spark releases unreachable rows.
+
+    A frame is in a cycle, which Python's collector finds when it has seen many objects; rows are few and large.
+    """
     monkeypatch.setattr(rows_of_spark, "_HANDED_BYTES_MAX", 1)
     rows = pa.table({"text": [WIDE, WIDE]})
     gc.disable()

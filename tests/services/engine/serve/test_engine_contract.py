@@ -1,4 +1,4 @@
-"""`engine.Engine` on real processes: what a coordinator of the reference would see, and what our own coordinator makes of it."""
+"""`engine.Engine` on real processes, for the reference's coordinator and ours."""
 
 from __future__ import annotations
 
@@ -103,7 +103,10 @@ def folder_of(engine: EngineUnderTest, name: str) -> Path:
 
 
 def blocks(folder: Path, prefix: str) -> Input:
-    """An input of three blocks: new rows, corrections of them, and a watermark alone. Paths are those of the exchange."""
+    """An input of three blocks: new rows, corrections of them, and a watermark alone.
+
+    Paths are those of the exchange.
+    """
     one = Input(folder, "a", PLAIN)
     one.add([(A, 0, "x", 1), (A, HOUR, "x", 2), (A, HOUR, "y", 3)], watermark=HOUR, at=1000)
     one.add([(CF, HOUR, "x", 2), (CT, HOUR, "x", 5), (R, HOUR, "y", 3), (A, 0, "z", 4)], watermark=None, at=2000)
@@ -130,7 +133,7 @@ def test_both_contracts_give_the_same_transactions(
 def pulled(
     engine: EngineUnderTest, name: str, query: str, run: Callable[[TransformRequest], TransformResult]
 ) -> list[tuple[TransformResult, object]]:
-    """Results and rows of two transactions: over the first block, then over the other two."""
+    """Results and rows of two transactions: over block one, then the other two."""
     one = blocks(folder_of(engine, name), name)
     first = run(asked(one, query, name, 0, 1))
     assert first.offsets is not None
@@ -192,7 +195,7 @@ def test_rows_that_come_too_late_are_told_in_the_log(engine: EngineUnderTest, co
 def contract_request(
     engine: EngineUnderTest, name: str, query: str = LINEAR, **changes: Any
 ) -> contract.TransformRequest:
-    """A request as a coordinator of the reference makes it, over an input of one block."""
+    """A request of the reference's coordinator, over an input of one block."""
     folder = folder_of(engine, name)
     one = Input(folder, "in", PLAIN).add(
         [(A, 0, "x", 1), (A, HOUR, "y", 3), (A, HOUR, "z", 4)], watermark=HOUR, at=1000

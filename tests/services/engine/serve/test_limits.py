@@ -1,4 +1,4 @@
-"""Work that asks for too much: it ends at a limit that is named, and leaves the engine as it was."""
+"""Excessive work ends at a named limit and leaves the engine as it was."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def test_memory_is_a_limit_too(tmp_path: Path) -> None:
 
 @dataclass(frozen=True)
 class Abuse:
-    """A query over two rows, the limit that it must be told, and whether its tasks look whether they shall stop."""
+    """A query over two rows, its limit, and whether tasks look if they shall stop."""
 
     query: str
     limit: str

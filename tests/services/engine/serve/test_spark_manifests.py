@@ -1,4 +1,4 @@
-"""Manifests written for `engine: spark` run unchanged on a node, whichever contract it speaks with its engine."""
+"""Manifests for `engine: spark` run unchanged, whichever the engine contract."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a name of the JVM stands for is asked for once; what a static field holds, each time."""
+"""What a name of the JVM stands for is asked for once.
+
+What a static field holds, each time.
+"""
 
 from __future__ import annotations
 

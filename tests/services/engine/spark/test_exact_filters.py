@@ -1,4 +1,4 @@
-"""Filters over floats of Parquet files, of which statistics and dictionaries say something else than SQL."""
+"""Filters over Parquet floats whose statistics and dictionaries contradict SQL."""
 
 from __future__ import annotations
 

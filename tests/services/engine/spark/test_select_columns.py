@@ -1,4 +1,4 @@
-"""Projections in one question: the same as PySpark's own, whatever signs names have."""
+"""Projections in one call equal PySpark's, whatever signs names have."""
 
 from __future__ import annotations
 

@@ -17,7 +17,10 @@ def test_every_session_is_pinned_even_if_another_call_changed_its_own(spark: Spa
 
 
 def test_spark_does_not_lose_itself_while_its_machine_sleeps(spark: SparkProcess) -> None:
-    """Without executors of others, silence says no more than that nothing ran, and what was lost would never come back."""
+    """Spark does not give up while its machine sleeps.
+
+    Without executors of others, silence says no more than that nothing ran, and what was lost would never come back.
+    """
     receiver = spark.session._jvm.org.apache.spark.SparkContext.getOrCreate().conf()
     silent_s_max = receiver.getTimeAsSeconds("spark.storage.blockManagerHeartbeatTimeoutMs", "120s")
     assert silent_s_max >= 24 * 3600

@@ -1,4 +1,4 @@
-"""Files are read whatever the folder around the exchange is called, and only those that are meant, once each."""
+"""Only meant files are read, once each, whatever the outer folder's name."""
 
 from __future__ import annotations
 

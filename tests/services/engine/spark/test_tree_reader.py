@@ -1,4 +1,4 @@
-"""Reading trees of the planner: what is told in one answer is what the objects themselves say."""
+"""Reading planner trees: one answer says what the objects themselves say."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said to people who write SQL as another engine has it, or as they are used to: what to write in Spark SQL instead."""
+"""Hints for SQL of other engines or habits: what to write in Spark SQL."""
 
 from __future__ import annotations
 

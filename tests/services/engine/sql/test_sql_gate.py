@@ -1,4 +1,4 @@
-"""The gate: what SQL may say, judged by sets of attacks and of ordinary queries, and by what a refusal tells."""
+"""The gate: permitted SQL, by attacks, ordinary queries and refusal texts."""
 
 from __future__ import annotations
 
@@ -124,7 +124,10 @@ def test_every_function_of_this_spark_is_classified(spark: SparkProcess) -> None
 @pytest.mark.spark
 @pytest.mark.timeout(900)
 def test_documented_examples_of_allowed_functions_pass(engine_call: EngineCall) -> None:
-    """Spark's own example of each allowed function; what is refused in them is another function, or a type."""
+    """Spark's own example of each allowed function.
+
+    What is refused in them is another function, or a type.
+    """
     gate = gated(engine_call, Mode.QUERY)
     catalog = gate.session._jsparkSession.sessionState().catalog()
     identifier = gate.session._jvm.org.apache.spark.sql.catalyst.FunctionIdentifier

@@ -1,4 +1,4 @@
-"""A text that names a time but no day: Spark would take the day of the run, here it is no timestamp."""
+"""A text with a time but no day is no timestamp; Spark would take today."""
 
 from __future__ import annotations
 

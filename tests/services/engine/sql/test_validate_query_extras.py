@@ -1,4 +1,7 @@
-"""ValidateQuery beyond the verdict: inputs by DDL, operators, and what to write instead of another engine's SQL."""
+"""ValidateQuery beyond the verdict: DDL inputs, operators, other SQL dialects.
+
+It says what to write instead.
+"""
 
 from __future__ import annotations
 

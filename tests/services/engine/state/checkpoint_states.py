@@ -15,7 +15,10 @@ from odfabric_engine_spark.state.stored_runs import StateWork
 
 
 def groups_of(path: Path, name: str = "groups") -> pa.Table | None:
-    """All groups, or all rows, of a state in a checkpoint that stands alone; None if it has none."""
+    """All groups, or all rows, of a state in a checkpoint that stands alone.
+
+    None if it has none.
+    """
     file = open_file(path, name=path.name)
     (state,) = [each for each in file.header["states"] if each["name"] == name]
     if not state["runs"]:
@@ -34,13 +37,19 @@ def groups_of(path: Path, name: str = "groups") -> pa.Table | None:
 
 
 def rows_left(path: Path) -> dict[str, int]:
-    """How many rows or groups each state of a checkpoint has, if it has any; the checkpoint stands alone."""
+    """How many rows or groups each state of a checkpoint has, if it has any.
+
+    The checkpoint stands alone.
+    """
     found = {name: groups_of(path, name) for name in read_checkpoint(path, name=path.name).state_names}
     return {name: table.num_rows for name, table in found.items() if table is not None}
 
 
 def contents_of(path: Path) -> Mapping[str, object]:
-    """Everything that a checkpoint says of a transaction: equal for equal states, in whatever steps they came about."""
+    """All that a checkpoint says of a transaction: equal for equal states.
+
+    In whatever steps the states came about.
+    """
     kept = read_checkpoint(path, name=path.name)
     groups = {name: groups_of(path, name) for name in kept.state_names}
     return {

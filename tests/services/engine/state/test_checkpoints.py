@@ -75,7 +75,7 @@ def with_header(path: Path, **changes: object) -> Path:
 
 
 def as_version_1(path: Path) -> None:
-    """The file as the first version had it: states are compressed tables, one after the other."""
+    """The file in version 1: states are compressed tables, one after the other."""
     header, groups, sink = header_of(path), groups_of(path), pa.BufferOutputStream()
     assert groups is not None
     with pa.ipc.new_stream(sink, groups.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
@@ -88,7 +88,10 @@ def as_version_1(path: Path) -> None:
 
 
 class History:
-    """Transactions one after the other, each adding some keys; files are known by their names."""
+    """Transactions one after the other, each adding some keys.
+
+    Files are known by their names.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -268,7 +271,10 @@ def test_files_of_version_1_are_still_read(engine_call: EngineCall, tmp_path: Pa
 @pytest.mark.spark
 @pytest.mark.usefixtures("_deltas")
 def test_transactions_continue_over_deltas(engine_call: EngineCall, tmp_path: Path) -> None:
-    """Groups, and a join with a group, whose state is never written whole: the result is that of one transaction."""
+    """Transactions continue over deltas with the result of one transaction.
+
+    Groups, and a join with a group, whose state is never written whole.
+    """
     left = Input(tmp_path, "a", SCHEMA)
     joined = "select a.event_time, a.k, a.v, t.s from a join (select k, sum(v) s from a group by k) t on a.k = t.k"
     sliced = [Derivative(query, [left], engine_call, name=f"n{at}") for at, query in enumerate((KEYED, joined))]

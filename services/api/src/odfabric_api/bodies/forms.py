@@ -18,7 +18,9 @@ FIELDS_MAX = 20
 async def read_form(
     request: Request, fields: frozenset[str], *, bytes_max: int = FORM_BYTES_MAX, fields_max: int = FIELDS_MAX
 ) -> dict[str, str]:
-    """The fields that were sent, of those that the form has, with the line breaks that were typed and not those of forms (CR LF).
+    """The fields that were sent, of those that the form has.
+
+    Line breaks are those that were typed, not those of forms (CR LF).
 
     Raises InvalidRequest for an unknown or repeated field or a broken form, LimitExceeded, UnsupportedMediaType.
     """

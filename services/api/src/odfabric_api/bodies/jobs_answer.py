@@ -20,7 +20,10 @@ LOOK_EVERY_S_MAX = 0.25
 
 
 def job_value(job: Job) -> dict[str, object]:
-    """A job as JSON: `{id, kind, status, progress, result, error}` and times. `error` of an unfinished job is the last try's."""
+    """A job as JSON: `{id, kind, status, progress, result, error}` and times.
+
+    `error` of an unfinished job is the last try's.
+    """
     return {
         "id": job.id,
         "kind": job.kind.value,
@@ -36,7 +39,10 @@ def job_value(job: Job) -> dict[str, object]:
 
 
 def accepted(job: Job, *, preference: str | None = None) -> Response:
-    """202: the work is durable and will be done. `preference` is the wish that was followed."""
+    """202: the work is durable and will be done.
+
+    `preference` is the wish that was followed.
+    """
     headers = {"location": f"/jobs/{job.id}"}
     if preference is not None:
         headers["preference-applied"] = preference
@@ -44,7 +50,10 @@ def accepted(job: Job, *, preference: str | None = None) -> Response:
 
 
 async def job_when_done(request: Request, job: Job, caller: Subject, *, until: float) -> Job:
-    """The job as it ended, or as it is at `until` (monotonic seconds), or when the service or the client leaves."""
+    """The job as it ended, or as it is when the wait is over.
+
+    The wait ends at `until` (monotonic seconds), or when the service or the client leaves.
+    """
     node = node_of(request)
     pause_s = LOOK_EVERY_S
     while not job.status.final and time.monotonic() < until and not request.app.state.closing.is_set():
@@ -57,7 +66,10 @@ async def job_when_done(request: Request, job: Job, caller: Subject, *, until: f
 
 
 async def answer_when_done(request: Request, job: Job, caller: Subject, *, until: float) -> Response:
-    """The job's own answer if it ends before `until` (monotonic seconds); 202 if not, or if the service or the client leaves."""
+    """The job's own answer if it ends before `until` (monotonic seconds).
+
+    202 if not, or if the service or the client leaves.
+    """
     job = await job_when_done(request, job, caller, until=until)
     match job.status:
         case JobStatus.SUCCEEDED:

@@ -32,7 +32,10 @@ class JsonModel(BaseModel):
 
 
 def json_body(model: type[JsonModel], *, required: bool) -> dict[str, Any]:
-    """What the OpenAPI document says about a body; the model itself is among its components."""
+    """What the OpenAPI document says about a body.
+
+    The model itself is among its components.
+    """
     schema = {"$ref": f"#/components/schemas/{model.__name__}"}
     return {"requestBody": {"required": required, "content": {JSON_MEDIA_TYPE: {"schema": schema}}}}
 
@@ -59,7 +62,10 @@ async def read_body(request: Request, *, bytes_max: int, limit: str) -> bytes:
 async def read_json(
     request: Request, model: type[ModelT], *, bytes_max: int, limit: str = "json_body_bytes_max"
 ) -> ModelT:
-    """The body as a model; an empty body is an empty object. Raises InvalidRequest naming the member, UnsupportedMediaType."""
+    """The body as a model; an empty body is an empty object.
+
+    Raises InvalidRequest naming the member, UnsupportedMediaType.
+    """
     check_media_type(request, (JSON_MEDIA_TYPE,))
     body = await read_body(request, bytes_max=bytes_max, limit=limit)
     # In a thread: a megabyte of brackets takes its time, and the event loop has others to serve.
@@ -77,7 +83,10 @@ def parse_model(value: object, model: type[ModelT]) -> ModelT:
 
 
 def wrong_member(location: Sequence[object], kind: str, message: str) -> tuple[str, str]:
-    """Name of a wrong parameter or member, and what is wrong with it; `kind` and `message` are pydantic's."""
+    """Name of a wrong parameter or member, and what is wrong with it.
+
+    `kind` and `message` are pydantic's.
+    """
     field = ".".join(str(part) for part in location) or "body"
     match kind:
         case "missing":
@@ -113,7 +122,7 @@ def strict_json(data: bytes) -> object:
 
 
 def _check_depth(text: str) -> None:
-    """Counts brackets outside strings, so that the parser's recursion is never at a stranger's mercy."""
+    """Bound the parser's recursion by counting brackets outside strings."""
     depth = 0
     for found in _TEXT_OR_BRACKET.finditer(text):
         match found[0]:

@@ -21,7 +21,10 @@ class AccountView(Answer):
 
 
 class AccountLimitsView(Answer):
-    """Limits that an admin has set for an account; null leaves it to the node's settings."""
+    """Limits that an admin has set for an account.
+
+    Null leaves it to the node's settings.
+    """
 
     datasets_max: int | None
     stored_bytes_max: int | None

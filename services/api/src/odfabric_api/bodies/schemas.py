@@ -42,7 +42,10 @@ class ProblemPlace(Answer):
 
 
 class Problem(Answer):
-    """Any failure (RFC 9457). `type` and `code` are stable; `message` is for people; places stand at the top for one error too."""
+    """Any failure (RFC 9457).
+
+    `type` and `code` are stable; `message` is for people; places stand at the top for one error too.
+    """
 
     type: str
     code: str
@@ -106,7 +109,10 @@ class DatasetCreated(Answer):
 
 
 class TransformChanged(Answer):
-    """A changed transform; `verdict` and `reason` are null if it has never run or nothing was to be changed."""
+    """A changed transform.
+
+    `verdict` and `reason` are null if it has never run or nothing was to be changed.
+    """
 
     id: str
     alias: str
@@ -188,14 +194,14 @@ class RowCounts(Answer):
 
 
 class RenamedColumns(Answer):
-    """A column that is stored under another name, since its own is that of a system column."""
+    """A column stored under another name, since its own is that of a system column."""
 
     old: str = Field(alias="from")
     new: str = Field(alias="to")
 
 
 class UndeclaredFields(Answer):
-    """A field of the data that no column is declared for, and how many rows have a value in it; it was not stored."""
+    """A field that no column is declared for, not stored; how many rows have a value."""
 
     name: str
     rows: int
@@ -225,7 +231,10 @@ class PushResult(Answer):
 
 
 class TrialResult(Answer):
-    """What a push would do. With a `problem` it would be refused, and `refused` has the first of all values that are."""
+    """What a push would do.
+
+    With a `problem` it would be refused, and `refused` has the first of all values that are.
+    """
 
     rows: int | None = Field(description="Rows read, null if nobody has counted them")
     operations: dict[str, int] | None = Field(None, description="Records by kind: 0 append, 1 retract, 2 and 3 correct")
@@ -269,7 +278,10 @@ class Accepted(Answer):
 
 
 class JobView(Answer):
-    """A job. `result` is the verb's own; `error` is a problem, of the last attempt while the job is not finished."""
+    """A job.
+
+    `result` is the verb's own; `error` is a problem, of the last attempt while the job is not finished.
+    """
 
     id: str
     kind: Literal["push", "pull", "verify", "index", "judge", "try"]
@@ -330,7 +342,10 @@ class RunView(Answer):
 
 
 class FlowView(Answer):
-    """A flow: what keeps a dataset up to date. `waits` is why its next run has not started."""
+    """A flow: what keeps a dataset up to date.
+
+    `waits` is why its next run has not started.
+    """
 
     id: str
     dataset: str
@@ -513,8 +528,10 @@ class CursorList(Answer):
 
 
 class ConsumedEvent(Answer):
-    """A portion of a baseline (`baseline`) or of the changes of one block (`changes`), or that the dataset was made anew and has
-    to be read from a new baseline (`reset`). Rows of changes have their operation as a word."""
+    """One event of consumed changes: a portion of a baseline, changes, or a reset.
+
+    A portion of a baseline (`baseline`) or of the changes of one block (`changes`), or that the dataset was replaced
+    and has to be read from a new baseline (`reset`). Rows of changes have their operation as a word."""
 
     id: str = Field(description="The same at each delivery")
     kind: Literal["baseline", "changes", "reset"]
@@ -551,7 +568,7 @@ def answers(
     text: str = "Done",
     also: dict[int, type[BaseModel]] | None = None,
 ) -> dict[int | str, dict[str, Any]]:
-    """The `responses` of a route: its answer, others that are no failure, and problems for the rest."""
+    """The `responses` of a route: its answer, other non-failures, and problems."""
     found: dict[int | str, dict[str, Any]] = {status: {"description": text}}
     if model is not None:
         found[status]["model"] = model

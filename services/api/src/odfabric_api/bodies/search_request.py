@@ -1,4 +1,4 @@
-"""What somebody looks for, as query parameters tell it: the same for REST, pages and feeds."""
+"""Search conditions as query parameters, the same for REST, pages and feeds."""
 
 from __future__ import annotations
 

@@ -24,7 +24,9 @@ _STAR_NAME = re.compile(r"filename\*=UTF-8''([^\s;]+)", re.IGNORECASE)
 
 
 def body_chunks(request: Request, *, bytes_max: int, limit: str = "push_body_bytes_max") -> Iterator[bytes]:
-    """The body, pulled by the thread that stages it from the event loop that receives it. Raises LimitExceeded.
+    """The body, pulled by the staging thread from the event loop that receives it.
+
+    Raises LimitExceeded.
 
     At most a network buffer of it is in memory: the thread asks for the next piece when it has stored the last one.
     """
@@ -57,7 +59,7 @@ async def _next_chunk(stream: AsyncIterator[bytes]) -> bytes | None:
 
 @dataclass(frozen=True, slots=True)
 class SentFile:
-    """A file that somebody sends: its name, the fields that came before it, and its bytes, to be read once."""
+    """An uploaded file: its name, the fields before it, and its bytes, read once."""
 
     name: str
     fields: dict[str, str]
@@ -65,7 +67,9 @@ class SentFile:
 
 
 def sent_file(request: Request, *, fields: frozenset[str], bytes_max: int) -> SentFile:
-    """The file of a form (`multipart/form-data`), or a raw body whose Content-Disposition names it. In a thread, as `body_chunks`.
+    """The file of a form (`multipart/form-data`) or of a raw body.
+
+    The Content-Disposition of a raw body names it. Runs in a thread, as `body_chunks`.
 
     Raises InvalidRequest for a broken form and for fields that it does not have, LimitExceeded.
     """
@@ -81,7 +85,10 @@ def sent_file(request: Request, *, fields: frozenset[str], bytes_max: int) -> Se
 
 
 def form_file(chunks: Iterator[bytes], boundary: str, *, fields: frozenset[str]) -> SentFile:
-    """The part `file` of a form, and the fields before it; nothing comes behind it. Raises InvalidRequest, also while the file is read."""
+    """The part `file` of a form, and the fields before it; nothing comes behind it.
+
+    Raises InvalidRequest, also while the file is read.
+    """
     parts = _Parts(chunks, boundary)
     given: dict[str, str] = {}
     while parts.begin():
@@ -100,7 +107,10 @@ def form_file(chunks: Iterator[bytes], boundary: str, *, fields: frozenset[str])
 
 
 class _Parts:
-    """The parts of a form, one after the other; at most one chunk and one boundary of them are in memory."""
+    """The parts of a form, one after the other.
+
+    At most one chunk and one boundary of them are in memory.
+    """
 
     def __init__(self, chunks: Iterator[bytes], boundary: str) -> None:
         self._chunks = chunks

@@ -1,4 +1,4 @@
-"""Subscriptions as requests and answers of the REST routes write them: bodies, and the members of JSON values."""
+"""Subscriptions in REST: request bodies, and the members of JSON values."""
 
 from __future__ import annotations
 

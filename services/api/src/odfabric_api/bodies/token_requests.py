@@ -1,4 +1,4 @@
-"""What requests say of tokens: the datasets of a new one, and one that somebody has found."""
+"""Token requests: the datasets of a new token, and a token that somebody found."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from odfabric_api.auth import Subject
 
 
 def inspected(text: str, caller: Subject, node: Node) -> tuple[AccessToken, Account]:
-    """A token that is no credential of this request: 401 would say that the caller's own does not count.
+    """A token that is no credential of this request.
+
+    401 would say that the caller's own does not count.
 
     Raises InvalidRequest for what is no token, NotFound for one that the caller may not know of.
     """
@@ -27,5 +29,8 @@ def inspected(text: str, caller: Subject, node: Node) -> tuple[AccessToken, Acco
 
 
 def dataset_of(text: str, caller: Subject, node: Node) -> DatasetId:
-    """The dataset of a name or an id that the caller may read. Raises NotFound, InvalidName."""
+    """The dataset of a name or an id that the caller may read.
+
+    Raises NotFound, InvalidName.
+    """
     return node.seen_by(caller).resolve(parse_dataset_ref(text)).id

@@ -36,7 +36,10 @@ class RemoteAliasList(Answer):
 
 
 class DatasetElsewhere(Answer):
-    """A dataset of a repository, as it is named here; its id and kind where the repository says so."""
+    """A dataset of a repository, as it is named here.
+
+    Its id and kind where the repository says so.
+    """
 
     alias: str
     id: str | None

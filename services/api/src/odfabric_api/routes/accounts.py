@@ -43,7 +43,10 @@ class OrganisationBody(JsonModel):
 
 
 class AccountBody(JsonModel):
-    """What an account says of itself; what is left out stays, an empty `email` removes it."""
+    """What an account says of itself.
+
+    What is left out stays, an empty `email` removes it.
+    """
 
     display_name: str | None = Field(None, alias="displayName", max_length=200)
     email: str | None = Field(None, max_length=254)
@@ -160,7 +163,7 @@ def get_members(request: Request, caller: Member, name: AccountName) -> Response
     openapi_extra={**json_body(MemberBody, required=True), **header_parameters(VERSION_MATCH)},
 )
 async def put_member(request: Request, caller: Member, name: AccountName, member: MemberName) -> Response:
-    """`member` edits the organisation's datasets, `admin` owns them and manages members."""
+    """`member` edits the organisation's datasets, `admin` owns them and its members."""
     node = node_of(request)
     body = await read_json(request, MemberBody, bytes_max=node.settings.json_body_bytes_max)
 

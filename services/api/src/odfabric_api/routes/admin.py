@@ -1,4 +1,7 @@
-"""Routes of the node's admins: accounts, invitations, limits, audit, and who may do what and why."""
+"""Routes of the node's admins.
+
+Accounts, invitations, limits, audit, and who may do what and why.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +82,7 @@ class LimitsBody(JsonModel):
 
 
 class InvitationBody(JsonModel):
-    """For whom: nobody in particular, a name, or with `resetOf` an account that needs a new password."""
+    """For whom: nobody, a name, or with `resetOf` an account for a new password."""
 
     name: str | None = Field(None, max_length=100, description="The name that they get; null: they choose")
     email: str | None = Field(None, max_length=254)
@@ -116,7 +119,10 @@ def get_accounts(
     openapi_extra=json_body(NewAccountBody, required=True),
 )
 async def post_account(request: Request, caller: Admin) -> Response:
-    """Who cannot sign in before they have a password, by an invitation with `resetOf`, or come from an identity provider."""
+    """Make an account that cannot sign in yet.
+
+    Its person needs a password first, by an invitation with `resetOf`, or comes from an identity provider.
+    """
     node = node_of(request)
     body = await read_json(request, NewAccountBody, bytes_max=node.settings.json_body_bytes_max)
     create = partial(
@@ -252,7 +258,10 @@ def get_audit(
     since: Annotated[str | None, Query(description="RFC 3339", max_length=40)] = None,
     until: Annotated[str | None, Query(description="RFC 3339", max_length=40)] = None,
 ) -> Response:
-    """What was done to rights, accounts, tokens and datasets, and what was refused. All of it goes on into `system/audit`."""
+    """What was done to rights, accounts, tokens and datasets, and what was refused.
+
+    All of it goes on into `system/audit`.
+    """
     node = node_of(request)
     check_page_limit(limit, node.settings.page_rows_max)
     found = node.ports.audit.page(

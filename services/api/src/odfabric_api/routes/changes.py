@@ -1,4 +1,6 @@
-"""Routes of changes for consumers that keep their position themselves: one answer, an answer that waits, or a stream.
+"""Routes of changes for consumers that keep their position themselves.
+
+One answer, an answer that waits, or a stream.
 
 Positions are those of cursors, so what is read at one is the same for ever; a stream that breaks goes on at the id of its last event.
 """
@@ -67,12 +69,18 @@ class _Reader:
         return found
 
     def slot(self) -> AbstractContextManager[None]:
-        """One of the places that streams and waiting requests have. Raises LimitExceeded when entered."""
+        """One of the places that streams and waiting requests have.
+
+        Raises LimitExceeded when entered.
+        """
         capacity: Capacity = self.request.app.state.capacity
         return capacity.streaming(str(self.caller.account.id) if self.caller.account else "")
 
     async def read(self, position: str) -> tuple[ReadEvent, bytes]:
-        """What is at the position, and its frame. Raises InvalidRequest, LimitExceeded, NotFound, Corrupt."""
+        """What is at the position, and its frame.
+
+        Raises InvalidRequest, LimitExceeded, NotFound, Corrupt.
+        """
 
         def look() -> ReadEvent:
             head = self.watch.head(self.entry.id)
@@ -103,7 +111,10 @@ class _Reader:
 async def get_changes(
     request: Request, entry: FollowableDataset, caller: Caller, start: From = "now", limit: Limit = None
 ) -> Response:
-    """A baseline first if it is wished for, then every change in order, each with the position after it. If the chain was replaced, an event `reset` says so."""
+    """Every change in order, each with the position after it.
+
+    A baseline comes first if it is wished for. If the chain was replaced, an event `reset` says so.
+    """
     reader = _Reader(request, entry, caller, limit)
     settings, position = node_of(request).settings, request.headers.get("last-event-id") or start
     with reader.slot():
@@ -118,7 +129,7 @@ async def get_changes(
 
 
 async def _frames(reader: _Reader, read: ReadEvent, frame: bytes) -> AsyncIterator[bytes]:
-    """Events as they come, until the reader leaves, loses the right to read, or the service ends."""
+    """Events until the reader leaves, loses the right to read, or the service ends."""
     check = recheck(reader.request)
     closing: threading.Event = reader.request.app.state.closing
     try:

@@ -1,4 +1,4 @@
-"""Routes of sharing: who has which role on a dataset, and whether everybody may read it."""
+"""Routes of sharing: roles on a dataset, and whether everybody may read it."""
 
 from __future__ import annotations
 
@@ -64,7 +64,10 @@ def get_collaborators(request: Request, entry: SharableDataset, caller: Caller) 
 async def put_collaborator(
     request: Request, entry: SharableDataset, caller: Caller, name: CollaboratorName
 ) -> Response:
-    """Nobody gives a role above their own. An organisation's role is that of all its members."""
+    """Nobody gives a role above their own.
+
+    An organisation's role is that of all its members.
+    """
     node = node_of(request)
     body = await read_json(request, RoleBody, bytes_max=node.settings.json_body_bytes_max)
 
@@ -86,7 +89,10 @@ async def put_collaborator(
     openapi_extra=header_parameters(VERSION_MATCH),
 )
 def delete_collaborator(request: Request, entry: ReadableDataset, caller: Caller, name: CollaboratorName) -> Response:
-    """It stops to count at once, in streams that are open too. Whoever has a role may give it back."""
+    """It stops to count at once, in streams that are open too.
+
+    Whoever has a role may give it back.
+    """
     set_role(entry, name, None, version=version_of(request), subject=caller, ports=node_of(request).people)
     return Response(status_code=204)
 

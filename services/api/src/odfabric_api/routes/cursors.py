@@ -1,4 +1,7 @@
-"""Routes of cursors: a consumer reads a dataset at its own pace, a baseline first if it wishes, then every change."""
+"""Routes of cursors: a consumer reads a dataset at its own pace.
+
+A baseline first if it wishes, then every change.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,10 @@ class CursorBody(JsonModel):
 
 
 class ClaimBody(JsonModel):
-    """The fence of the last holder, if it is known; without it the cursor is had when its lease is over."""
+    """The fence of the last holder, if it is known.
+
+    Without it the cursor is had when its lease is over.
+    """
 
     fence: str | None = Field(None, max_length=FENCE_CHARACTERS_MAX)
 
@@ -53,7 +59,7 @@ class FetchBody(JsonModel):
 
 
 class AcknowledgeBody(JsonModel):
-    """What is safe with the consumer: everything before this position, as a fetch told it."""
+    """What the consumer has stored safely: all before this position of a fetch."""
 
     fence: str = Field(max_length=FENCE_CHARACTERS_MAX)
     position: str = Field(max_length=POSITION_CHARACTERS_MAX)
@@ -101,7 +107,10 @@ def get_cursor(request: Request, entry: FollowableDataset, caller: Caller, consu
     openapi_extra=json_body(ClaimBody, required=False),
 )
 async def claim_cursor(request: Request, entry: FollowableDataset, caller: Caller, consumer: Consumer) -> Response:
-    """409 if the fence is not the last one, or without a fence while another holds it. Of several claims one succeeds."""
+    """409 if the fence is not the last one, or without a fence while another holds it.
+
+    Of several claims one succeeds.
+    """
     node = node_of(request)
     body = await read_json(request, ClaimBody, bytes_max=node.settings.json_body_bytes_max)
     held = await to_thread.run_sync(lambda: node.cursors.of(caller).claim(entry, consumer, fence=body.fence))
@@ -115,7 +124,10 @@ async def claim_cursor(request: Request, entry: FollowableDataset, caller: Calle
     openapi_extra=json_body(FetchBody, required=True),
 )
 async def fetch(request: Request, entry: FollowableDataset, caller: Caller, consumer: Consumer) -> Response:
-    """The same event, byte for byte, until it is acknowledged. 409 if another holds the cursor now."""
+    """The same event, byte for byte, until it is acknowledged.
+
+    409 if another holds the cursor now.
+    """
     node = node_of(request)
     capacity: Capacity = request.app.state.capacity
     body = await read_json(request, FetchBody, bytes_max=node.settings.json_body_bytes_max)
@@ -135,7 +147,10 @@ async def fetch(request: Request, entry: FollowableDataset, caller: Caller, cons
     openapi_extra=json_body(AcknowledgeBody, required=True),
 )
 async def acknowledge(request: Request, entry: FollowableDataset, caller: Caller, consumer: Consumer) -> Response:
-    """Doing it again is fine, and an older position is passed over. 409 if another holds the cursor now."""
+    """Doing it again is fine, and an older position is passed over.
+
+    409 if another holds the cursor now.
+    """
     node = node_of(request)
     body = await read_json(request, AcknowledgeBody, bytes_max=node.settings.json_body_bytes_max)
     moved = await to_thread.run_sync(

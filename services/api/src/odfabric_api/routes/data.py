@@ -76,7 +76,7 @@ async def ingest(
         bool, Query(alias="dryRun", description="Commit nothing; say what would become of the rows")
     ] = False,
 ) -> Response:
-    """200 once the data is committed, 202 with a job if that takes longer than the caller waits.
+    """200 once the data is committed, 202 with a job if the caller's wait ends first.
 
     With `dryRun` nothing is committed: the answer has `rows` read, records by `operations`, `changes`, a `sample` of records; or the
     `problem` for which the push would be refused, and the first of all values that are.

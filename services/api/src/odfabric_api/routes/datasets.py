@@ -1,4 +1,7 @@
-"""Routes of the catalog: create, list, find, delete datasets, and change the transform or the sources of one."""
+"""Routes of the catalog.
+
+Create, list, find, delete datasets, and change the transform or the sources of one.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +90,10 @@ async def create_dataset(
     caller: Member,
     visibility: Annotated[Visibility, Query(description="Whether everybody may read it")] = Visibility.PRIVATE,
 ) -> Response:
-    """One DatasetSnapshot, YAML or JSON; a name without an account is one of the caller's own. 201 with id, alias and head."""
+    """One DatasetSnapshot, YAML or JSON.
+
+    A name without an account is one of the caller's own. 201 with id, alias and head.
+    """
     node, limits = node_of(request), node_of(request).manifest_limits
     body = await _manifest_body(request)
 
@@ -123,7 +129,10 @@ def list_datasets(
     limit: Annotated[int, Query(description="Most entries of the page")] = PAGE_ROWS_DEFAULT,
     after: Annotated[str | None, Query(description="Alias after which the page begins")] = None,
 ) -> Response:
-    """A page in order of names; the Link header leads to the next one. With words or facets only what fulfils all of them."""
+    """A page in order of names; the Link header leads to the next one.
+
+    With words or facets only what fulfils all of them.
+    """
     node = node_of(request)
     check_page_limit(limit, node.settings.page_rows_max)
     start = node.seen_by(caller).local_alias(*_account_and_name(after)) if after is not None else None
@@ -155,7 +164,10 @@ def _found(request: Request, entry: CatalogEntry) -> Response:
     openapi_extra=header_parameters(IF_MATCH),
 )
 def delete_dataset(request: Request, entry: DeletableById, caller: Caller) -> Response:
-    """With `If-Match` only if the head is that block. An input of other datasets is kept: 409 with their names in `usedBy`."""
+    """With `If-Match` only if the head is that block.
+
+    An input of other datasets is kept: 409 with their names in `usedBy`.
+    """
     node_of(request).datasets.delete(entry, by=caller, if_match=if_match_of(request))
     return Response(status_code=204)
 
@@ -167,7 +179,10 @@ def delete_dataset(request: Request, entry: DeletableById, caller: Caller) -> Re
     openapi_extra=json_body(NameBody, required=True),
 )
 async def put_name(request: Request, entry: DeletableDataset, caller: Caller) -> Response:
-    """Its id, history and rights stay, and datasets derived from it go on. The old address leads nowhere then."""
+    """Its id, history and rights stay, and datasets derived from it go on.
+
+    The old address leads nowhere then.
+    """
     node = node_of(request)
     body = await read_json(request, NameBody, bytes_max=node.settings.json_body_bytes_max)
     renamed = await to_thread.run_sync(lambda: rename(node, entry, body.name, by=caller))
@@ -186,8 +201,10 @@ async def set_transform(
     caller: Caller,
     anew: Annotated[bool, Query(description="Compute also what stays the same from the beginning")] = False,
 ) -> Response:
-    """The transform of a DatasetSnapshot of this name; its other events are not looked at. The next pull makes the rows those of
-    the new query. Without `blocks` the dataset has this transform already."""
+    """The transform of a DatasetSnapshot of this name.
+
+    Its other events are not looked at. The next pull makes the rows those of the new query. Without `blocks` the
+    dataset has this transform already."""
     verbs = node_of(request).editing
     return await _changed(
         request, entry, lambda snapshot: verbs.set_transform(named(snapshot, entry.alias), caller, anew=anew)
@@ -201,8 +218,10 @@ async def set_transform(
     openapi_extra=_MANIFEST_BODY,
 )
 async def set_source(request: Request, entry: WritableDataset, caller: Caller) -> Response:
-    """The sources of a DatasetSnapshot of this name; its other events are not looked at. A push source takes the place of that with
-    its name, and new optional columns are added to the schema. Without `blocks` the dataset has these sources already."""
+    """The sources of a DatasetSnapshot of this name.
+
+    Its other events are not looked at. A push source takes the place of that with its name, and new optional columns
+    are added to the schema. Without `blocks` the dataset has these sources already."""
     verbs = node_of(request).editing
     return await _changed(request, entry, lambda snapshot: verbs.set_source(named(snapshot, entry.alias), caller))
 
@@ -214,8 +233,10 @@ async def set_source(request: Request, entry: WritableDataset, caller: Caller) -
     openapi_extra=_MANIFEST_BODY,
 )
 async def set_info(request: Request, entry: WritableDataset, caller: Caller) -> Response:
-    """The description, licence and documents (SetInfo, SetLicense, SetAttachments) of a DatasetSnapshot of this name; its other events
-    are not looked at, and of what it leaves out the dataset keeps its own. Without `blocks` it says so already."""
+    """Set description, licence and documents from a DatasetSnapshot.
+
+    SetInfo, SetLicense and SetAttachments of a DatasetSnapshot of this name; its other events are not looked at, and of
+    what it leaves out the dataset keeps its own. Without `blocks` it says so already."""
     verbs = node_of(request).editing
     return await _changed(
         request, entry, lambda snapshot: verbs.set_info(entry, info_events(snapshot.metadata), caller)
@@ -227,7 +248,7 @@ class _Change(Protocol):
 
 
 async def _changed(request: Request, entry: CatalogEntry, change: Callable[[DatasetSnapshot], _Change]) -> Response:
-    """The answer to a manifest of a dataset that is there, of which `change` takes what concerns it."""
+    """The answer to a manifest of an existing dataset; `change` takes what it needs."""
     node = node_of(request)
     body = await _manifest_body(request)
 

@@ -81,7 +81,7 @@ class NewRunBody(JsonModel):
     responses=answers(Flows, text="Each with its last runs"),
 )
 def get_dataset_flows(request: Request, entry: WritableDataset, caller: Caller) -> Response:
-    """`{flows}`, each with its rule, its state, its last runs, and why the next one waits."""
+    """`{flows}`: each with its rule, state, last runs, and why the next one waits."""
     return _flows(request, caller, node_of(request).flows.of_dataset(entry, by=caller))
 
 
@@ -92,7 +92,10 @@ def get_dataset_flows(request: Request, entry: WritableDataset, caller: Caller) 
     openapi_extra={**json_body(FlowBody, required=True), **header_parameters(VERSION_MATCH)},
 )
 async def put_flow(request: Request, entry: WritableDataset, caller: Caller, kind: KindName) -> Response:
-    """Makes the flow, or puts it under another rule. It runs with the rights of whoever set it last."""
+    """Makes the flow, or puts it under another rule.
+
+    It runs with the rights of whoever set it last.
+    """
     node = node_of(request)
     body = await read_json(request, FlowBody, bytes_max=node.settings.json_body_bytes_max)
     rule = parse_rule(body.model_dump(by_alias=True, exclude_unset=True))
@@ -117,7 +120,10 @@ def delete_flow(request: Request, entry: WritableDataset, caller: Caller, kind: 
     openapi_extra=json_body(FlowChangeBody, required=True),
 )
 async def patch_flow(request: Request, entry: WritableDataset, caller: Caller, kind: KindName) -> Response:
-    """A paused flow starts no runs by itself; one that runs goes on. Resuming also goes on after failures have stopped it."""
+    """A paused flow starts no runs by itself; one that runs goes on.
+
+    Resuming also goes on after failures have stopped it.
+    """
     node = node_of(request)
     body = await read_json(request, FlowChangeBody, bytes_max=node.settings.json_body_bytes_max)
     change = node.flows.pause if body.paused else node.flows.resume
@@ -160,7 +166,10 @@ def get_run(request: Request, caller: Member, run_id: RunId) -> Response:
 
 @router.delete("/runs/{run_id}", summary="Cancel a run", responses=answers(RunView, text="The run as it is now"))
 def cancel_run(request: Request, caller: Member, run_id: RunId) -> Response:
-    """One that waits ends at once, one that runs at its job's next sign of life; what it has committed stays."""
+    """One that waits ends at once, one that runs at its job's next sign of life.
+
+    What it has committed stays.
+    """
     run = node_of(request).flows.cancel(run_id, by=caller)
     return JsonAnswer(run_value(run, named=naming(request, caller)))
 

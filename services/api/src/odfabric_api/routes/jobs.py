@@ -24,7 +24,7 @@ JobId = Annotated[str, Path(description="As the answer 202 told it")]
 
 
 class PullBody(JsonModel):
-    """Wishes of a pull; with `url` the dataset is, or becomes, a copy of the one there."""
+    """Wishes of a pull; with `url` the dataset is, or becomes, a copy of that one."""
 
     url: str | None = Field(
         None, min_length=1, max_length=2000, description="URL of the dataset there, or `repository/[account/]dataset`"
@@ -60,7 +60,10 @@ class VerifyBody(JsonModel):
     openapi_extra=json_body(PullBody, required=False),
 )
 async def pull(request: Request, found: PullableDataset, caller: Caller) -> Response:
-    """Polls the source, runs the transform, or copies from the given URL. 202 with the job."""
+    """Polls the source, runs the transform, or copies from the given URL.
+
+    202 with the job.
+    """
     node = node_of(request)
     body = await read_json(request, PullBody, bytes_max=node.settings.json_body_bytes_max)
 
@@ -91,7 +94,10 @@ async def pull(request: Request, found: PullableDataset, caller: Caller) -> Resp
     openapi_extra=json_body(VerifyBody, required=False),
 )
 async def verify(request: Request, entry: FollowableDataset, caller: Caller) -> Response:
-    """Chain, objects, and by re-execution every transaction. 202 with the job; its result is `{ok, errors}`."""
+    """Chain, objects, and by re-execution every transaction.
+
+    202 with the job; its result is `{ok, errors}`.
+    """
     node = node_of(request)
     body = await read_json(request, VerifyBody, bytes_max=node.settings.json_body_bytes_max)
     options = VerifyOptions(data=body.data, replay=body.replay)
@@ -106,5 +112,8 @@ def get_job(request: Request, caller: Member, job_id: JobId) -> Response:
 
 @router.delete("/jobs/{job_id}", summary="Cancel a job", responses=answers(JobView, text="The job as it is now"))
 def cancel_job(request: Request, caller: Member, job_id: JobId) -> Response:
-    """The job as it is now; one that has ended, has committed or is just committing stays as it is."""
+    """The job as it is now.
+
+    One that has ended, has committed or is just committing stays as it is.
+    """
     return JsonAnswer(job_value(node_of(request).jobs.cancel(job_id, by=caller)))

@@ -43,7 +43,10 @@ async def start(
     link: Annotated[bool, Query(description="Add the identity to the account that is signed in")] = False,
     csrf: Annotated[str, Query(description="CSRF token of the session, with `link`", max_length=100)] = "",
 ) -> Response:
-    """Send the browser to the provider, once its person has said on the node's own page that an identity is to be linked."""
+    """Send the browser to the provider, once its person agreed to link an identity.
+
+    They agree to it on the node's own page.
+    """
     node, path = node_of(request), own_page(then)
 
     def begin() -> Response:
@@ -124,7 +127,10 @@ def _signed_in(request: Request, provider: str, identity: VerifiedIdentity) -> t
 
 
 def _linked(request: Request, identity: VerifiedIdentity, *, account: str) -> Response:
-    """Raises InvalidRequest if somebody else is signed in by now, AlreadyExists for an identity that is another's."""
+    """Raises InvalidRequest if somebody else signed in meanwhile.
+
+    Raises AlreadyExists for an identity that is another's.
+    """
     visitor, _ = page_visitor(request)
     if visitor.account is None or str(visitor.account.id) != account:
         raise InvalidRequest("somebody else is signed in by now", hint="begin again")

@@ -1,4 +1,6 @@
-"""Routes by which clients of the reference sign in: password login, device flow, validation of a token.
+"""Sign-in routes for clients of the reference.
+
+Password login, device flow, validation of a token.
 
 Source: docs/openapi.json; RFC 8628 for the device flow.
 """
@@ -50,7 +52,10 @@ def _form_body(*fields: str) -> dict[str, Any]:
     openapi_extra=json_body(LoginBody, required=True),
 )
 async def login(request: Request) -> Response:
-    """A token that expires as a session does. A wrong password and an unknown account are answered alike."""
+    """A token that expires as a session does.
+
+    A wrong password and an unknown account are answered alike.
+    """
     node = node_of(request)
     body = await read_json(request, LoginBody, bytes_max=node.settings.json_body_bytes_max)
     if body.login_method != "password":
@@ -104,7 +109,10 @@ async def start(request: Request) -> Response:
     openapi_extra=_form_body("client_id", "device_code", "grant_type"),
 )
 async def redeem(request: Request) -> Response:
-    """400 with `error` and `message` until somebody has approved it: `authorization_pending`, `slow_down`, `access_denied` ..."""
+    """400 with `error` and `message` until somebody has approved it.
+
+    `authorization_pending`, `slow_down`, `access_denied` ...
+    """
     node = node_of(request)
     form = await read_form(request, frozenset({"client_id", "device_code", "grant_type"}))
     if form.get("grant_type") != GRANT_TYPE:
@@ -131,7 +139,7 @@ async def redeem(request: Request) -> Response:
     responses=answers(TokenValid, text="It does"),
 )
 def validate(request: Request) -> Response:
-    """200 if it does, 401 if it has expired, 400 if it is none of this node's or was withdrawn."""
+    """200 if it does, 401 if it has expired, 400 if it is unknown or was withdrawn."""
     authentication: Authentication = request.app.state.authentication
     try:
         subject = authentication.subject(request)

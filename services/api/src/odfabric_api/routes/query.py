@@ -34,7 +34,10 @@ class QueryDatasetBody(JsonModel):
 
 
 class QueryBody(JsonModel):
-    """A query. All dialects that the reference names are accepted as names; the engine's is Spark SQL."""
+    """A query.
+
+    All dialects that the reference names are accepted as names; the engine's is Spark SQL.
+    """
 
     query: str
     query_dialect: Dialect = Field("SqlSpark", alias="queryDialect")
@@ -59,7 +62,7 @@ class QueryBody(JsonModel):
     openapi_extra=json_body(QueryBody, required=True),
 )
 async def post_query(request: Request, caller: Anybody) -> Response:
-    """`{output: {data, dataFormat, schema?, schemaFormat?}, input?}`; proofs are not made yet."""
+    """`{output: {data, dataFormat, schema?, schemaFormat?}, input?}`; no proofs yet."""
     bytes_max = node_of(request).settings.query_body_bytes_max
     body = await read_json(request, QueryBody, bytes_max=bytes_max, limit="query_body_bytes_max")
     return await _answer(request, caller, body)

@@ -137,7 +137,10 @@ def delete_shared_repository(request: Request, caller: Admin, name: RepositoryNa
     openapi_extra=json_body(SendBody, required=False),
 )
 async def push_dataset(request: Request, entry: WritableDataset, caller: Caller) -> Response:
-    """What is there already is not sent again. 202 with the job; its result is `{to, head, blocks, objects, bytes, replacedBlocks, upToDate}`."""
+    """What is there already is not sent again.
+
+    202 with the job; its result is `{to, head, blocks, objects, bytes, replacedBlocks, upToDate}`.
+    """
     node = node_of(request)
     body = await read_json(request, SendBody, bytes_max=node.settings.json_body_bytes_max)
     visibility = Visibility(body.visibility)

@@ -1,4 +1,7 @@
-"""Routes of browser sessions, and the plain pages by which a person signs in, accepts an invitation, approves a device."""
+"""Routes and plain pages of browser sessions.
+
+By the pages a person signs in, accepts an invitation, approves a device.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,7 @@ class SessionBody(JsonModel):
     openapi_extra=json_body(SessionBody, required=True),
 )
 async def post_session(request: Request) -> Response:
-    """Requests that change something then carry `csrfToken` in the header X-CSRF-Token."""
+    """Requests that change something then carry `csrfToken` in X-CSRF-Token."""
     check_same_origin(request)
     body = await read_json(request, SessionBody, bytes_max=node_of(request).settings.json_body_bytes_max)
     account, issued = await to_thread.run_sync(lambda: _signed_in(request, body.login, body.password))
@@ -142,7 +145,10 @@ def own_page(then: str) -> str:
 
 
 def check_same_origin(request: Request) -> None:
-    """Raises AccessDenied for a form that another page has sent: it would sign its visitor in as somebody else."""
+    """Raises AccessDenied for a form of another page: cross-site sign-in.
+
+    It would sign its visitor in as somebody else.
+    """
     origin = request.headers.get("origin")
     if origin is not None and origin != public_origin(request):
         raise AccessDenied(

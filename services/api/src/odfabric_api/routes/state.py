@@ -43,7 +43,9 @@ async def state(
         ),
     ] = None,
 ) -> Response:
-    """Net rows - what appends, retractions and corrections leave - in order of key, without offset, op and system time.
+    """Net rows in order of key, without offset, op and system time.
+
+    What appends, retractions and corrections leave.
 
     `source` says whether the current-state index told them or a replay of the chain; the rows are the same.
     """

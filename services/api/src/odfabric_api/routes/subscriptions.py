@@ -1,4 +1,4 @@
-"""Routes of subscriptions: webhooks on a dataset, on a whole account and on the whole node.
+"""Routes of subscriptions: webhooks on a dataset, an account or the node.
 
 The handlers are the same for all three; `_add_routes` gives each place its paths, its policy and its names in the document.
 """
@@ -110,7 +110,10 @@ def unsubscribe(request: Request, caller: Caller, subscription_id: SubscriptionI
 
 
 async def pause_subscription(request: Request, caller: Caller, subscription_id: SubscriptionId) -> Response:
-    """What is to be delivered waits; it goes out in order when the subscription is resumed."""
+    """What is to be delivered waits.
+
+    It goes out in order when the subscription is resumed.
+    """
     await _read_nothing(request)
     verb = partial(node_of(request).webhooks.pause, scope_of(request), subscription_id, by=caller)
     return JsonAnswer(subscription_value(await to_thread.run_sync(verb)))
@@ -124,7 +127,10 @@ async def resume_subscription(request: Request, caller: Caller, subscription_id:
 
 
 async def rotate_secret(request: Request, caller: Caller, subscription_id: SubscriptionId) -> Response:
-    """Both secrets sign until the overlap ends. Only who has made the subscription may do that; the secret is shown in this answer alone."""
+    """Both secrets sign until the overlap ends.
+
+    Only who has made the subscription may do that; the secret is shown in this answer alone.
+    """
     node = node_of(request)
     body = await read_json(request, RotationBody, bytes_max=node.settings.json_body_bytes_max)
     secret = parse_secret(body.secret) if body.secret is not None else None
@@ -137,14 +143,20 @@ async def rotate_secret(request: Request, caller: Caller, subscription_id: Subsc
 
 
 async def try_receiver(request: Request, caller: Caller, subscription_id: SubscriptionId) -> Response:
-    """Sends an event of the type `dev.odfabric.subscription.test` once, outside the sequence, and waits for the answer."""
+    """Send one test event outside the sequence, and wait for the answer.
+
+    Its type is `dev.odfabric.subscription.test`.
+    """
     await _read_nothing(request)
     verb = partial(node_of(request).webhooks.test, scope_of(request), subscription_id, by=caller)
     return JsonAnswer(attempt_value(await to_thread.run_sync(verb)))
 
 
 async def replay_deliveries(request: Request, caller: Caller, subscription_id: SubscriptionId) -> Response:
-    """All from a sequence on, or all that were given up: in order, with the same event ids, signed with the present secret."""
+    """Replay all from a sequence on, or all that were given up.
+
+    In order, with the same event ids, signed with the present secret.
+    """
     node = node_of(request)
     body = await read_json(request, ReplayBody, bytes_max=node.settings.json_body_bytes_max)
     which = Replay(from_sequence=body.from_sequence, failed=body.failed)
@@ -171,7 +183,10 @@ def get_delivery(
 async def replay_delivery(
     request: Request, caller: Caller, subscription_id: SubscriptionId, delivery_id: DeliveryId
 ) -> Response:
-    """With the same event id, signed with the present secret. One that waits for its next attempt is sent now."""
+    """With the same event id, signed with the present secret.
+
+    One that waits for its next attempt is sent now.
+    """
     await _read_nothing(request)
     which = Replay(delivery_id=delivery_id)
     verb = partial(node_of(request).webhooks.replay, scope_of(request), subscription_id, which, by=caller)
@@ -185,7 +200,10 @@ async def _read_nothing(request: Request) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Verb:
-    """A handler below the path of a place. `summary` is of a dataset; `wide_summary` and `wide_name` get the place at their end."""
+    """A handler below the path of a place.
+
+    `summary` is of a dataset; `wide_summary` and `wide_name` get the place at their end.
+    """
 
     method: str
     path: str

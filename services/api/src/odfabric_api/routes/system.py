@@ -1,4 +1,7 @@
-"""Routes about the node itself: health, info, the list of routes, which are everybody's, and metrics, which are not."""
+"""Routes about the node itself.
+
+Health, info and the list of routes, which are everybody's, and metrics, which are not.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ PAGE_HEADERS = {
     responses=answers(Health, text="It can", also={503: Health}),
 )
 async def health(request: Request) -> Response:
-    """200 if database and objects answer in time, else 503 with the part that does not."""
+    """200 if database and objects answer in time, else 503 naming the part."""
     report = await health_report(request)
     return JsonAnswer(report, status_code=200 if report["ok"] else 503)
 
@@ -50,7 +53,10 @@ async def health(request: Request) -> Response:
     },
 )
 async def metrics(request: Request, caller: Admin) -> Response:
-    """Jobs that wait, calls of stores, the process itself. A worker tells its own at `ODF_WORKER_METRICS_PORT`."""
+    """Jobs that wait, calls of stores, the process itself.
+
+    A worker tells its own at `ODF_WORKER_METRICS_PORT`.
+    """
     text = await to_thread.run_sync(node_of(request).status.metrics)
     return Response(text, media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
@@ -61,7 +67,10 @@ async def metrics(request: Request, caller: Admin) -> Response:
     responses=answers(DutyList, text="Each duty, with the last report of any worker"),
 )
 async def duties(request: Request, caller: Admin) -> Response:
-    """A duty is `silent` when no worker has reported it for minutes, and `fails` while its last round failed."""
+    """Duties: `silent` if not reported for minutes, `fails` after a failed round.
+
+    A duty is `silent` when no worker has reported it for minutes, and `fails` while its last round failed.
+    """
     found = await to_thread.run_sync(node_of(request).duties.seen)
     return JsonAnswer({"duties": [_duty(each) for each in found]})
 
@@ -92,7 +101,10 @@ def asyncapi() -> Response:
 
 @router.get("/docs", include_in_schema=False)
 def docs(request: Request) -> Response:
-    """All routes on one page, made from the OpenAPI document; no script, nothing from elsewhere."""
+    """All routes on one page, made from the OpenAPI document.
+
+    No script, nothing from elsewhere.
+    """
     rows = []
     for path, methods in request.app.openapi()["paths"].items():
         for method, operation in methods.items():

@@ -67,7 +67,7 @@ class InspectBody(JsonModel):
     openapi_extra=json_body(TokenBody, required=True),
 )
 async def post_token(request: Request, caller: Member) -> Response:
-    """It goes no further than the one by which it is made, and never further than its account."""
+    """Make a token: at most the rights of the one that makes it and of its account."""
     node = node_of(request)
     body = await read_json(request, TokenBody, bytes_max=node.settings.json_body_bytes_max)
 
@@ -113,7 +113,10 @@ def get_tokens(
     openapi_extra=json_body(InspectBody, required=True),
 )
 async def post_inspect(request: Request, caller: Member) -> Response:
-    """One of the caller's accounts; for admins of the node anybody's. To end it: `DELETE /tokens/{id}`."""
+    """One of the caller's accounts; for admins of the node anybody's.
+
+    To end it: `DELETE /tokens/{id}`.
+    """
     node = node_of(request)
     body = await read_json(request, InspectBody, bytes_max=node.settings.json_body_bytes_max)
 

@@ -117,7 +117,10 @@ def show_upload(request: Request, entry: PushableDataset, caller: Caller, upload
     openapi_extra=_CHUNK,
 )
 async def append_to_upload(request: Request, entry: PushableDataset, caller: Caller, upload_id: UploadId) -> Response:
-    """What has arrived when a connection breaks is kept. 409 with the offset in its hint if the chunk does not follow."""
+    """What has arrived when a connection breaks is kept.
+
+    409 with the offset in its hint if the chunk does not follow.
+    """
     offset = _offset_of(request)
     node = node_of(request)
     capacity: Capacity = request.app.state.capacity
@@ -136,7 +139,7 @@ async def append_to_upload(request: Request, entry: PushableDataset, caller: Cal
     responses=answers(None, status=204, text="It is gone"),
 )
 def delete_upload(request: Request, entry: PushableDataset, caller: Caller, upload_id: UploadId) -> Response:
-    """An upload that nobody goes on with is deleted by itself a day after it was begun."""
+    """An unfinished upload is deleted by itself a day after it was begun."""
     ResumableVerbs(node_of(request)).drop(entry, upload_id, by=caller)
     return Response(status_code=204)
 
@@ -148,7 +151,10 @@ def delete_upload(request: Request, entry: PushableDataset, caller: Caller, uplo
     openapi_extra=_FINISH,
 )
 async def ingest_upload(request: Request, entry: PushableDataset, caller: Caller, upload_id: UploadId) -> Response:
-    """As a push of the whole file, if its hash is the announced one. Repeated it is the same push."""
+    """As a push of the whole file, if its hash is the announced one.
+
+    Repeated it is the same push.
+    """
     node = node_of(request)
     capacity: Capacity = request.app.state.capacity
     started = time.monotonic()

@@ -1,4 +1,4 @@
-"""Routes of variables and secrets of a dataset, which the templates of its source name."""
+"""Routes of a dataset's variables and secrets, named by templates of its source."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def get_variables(request: Request, entry: WritableDataset, caller: Caller) -> R
     openapi_extra=json_body(VariableBody, required=True),
 )
 async def put_variable(request: Request, entry: WritableDataset, caller: Caller, name: VariableName) -> Response:
-    """`${{ env.NAME }}` in the fetch step of the dataset's source stands for it from the next pull on."""
+    """Set what `${{ env.NAME }}` in the fetch step stands for, from the next pull on."""
     node = node_of(request)
     body = await read_json(request, VariableBody, bytes_max=node.settings.json_body_bytes_max)
 

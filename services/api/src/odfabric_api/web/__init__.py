@@ -1,1 +1,1 @@
-"""The web console: pages for people, by the same use cases and policies as the REST API."""
+"""The web console: pages for people, with the use cases and policies of REST."""

@@ -1,4 +1,4 @@
-"""SQL that pages run for their visitor: as the visitor, within their slots for queries."""
+"""SQL of pages: as the visitor, within their slots for queries."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ COLUMNS_OF_MAX = 30
 
 
 def pins_of(request: Request, caller: Subject, text: str) -> tuple[PinnedDataset, ...] | None:
-    """`alias@hash alias@hash` as datasets that the visitor may read; None for an empty text. Raises InvalidRequest, NotFound."""
+    """`alias@hash alias@hash` as datasets that the visitor may read.
+
+    None for an empty text. Raises InvalidRequest, NotFound.
+    """
     found = []
     for pin in text.split():
         alias, _, block = pin.rpartition("@")
@@ -33,7 +36,10 @@ def pins_of(request: Request, caller: Subject, text: str) -> tuple[PinnedDataset
 
 
 def completed(request: Request, caller: Subject) -> dict[str, list[str]]:
-    """What the SQL editor completes: names of the datasets that were changed last, and columns of the first of them."""
+    """Completions of the SQL editor.
+
+    Names of the datasets that were changed last, and columns of the first of them.
+    """
     browsing = node_of(request).browsing
     found = [each.entry for each in browsing.search(limit=DATASETS_COMPLETED, by=caller)]
     known = [browsing.column_names(entry, by=caller) for entry in found[:COLUMNS_OF_MAX]]
@@ -51,7 +57,9 @@ def ask(
     pins: tuple[PinnedDataset, ...] | None = None,
     listener: ProgressListener = lambda _: None,
 ) -> dict[str, Any]:
-    """`{names, rows, inputs, seconds, limit}`; with `pins` only those datasets exist, up to their blocks.
+    """`{names, rows, inputs, seconds, limit}`.
+
+    With `pins` only those datasets exist, up to their blocks.
 
     Raises InvalidQuery, NotFound, LimitExceeded, Unavailable.
     """

@@ -1,4 +1,4 @@
-"""The console's built scripts: their addresses by logical name, their bytes by file name.
+"""The console's built scripts: addresses by logical name, bytes by file name.
 
 All files are read once, so a page and its scripts fit even if the files are replaced meanwhile, and no name of a request reaches the file
 system. Where nothing was built (npm's packages could not be had), there are no addresses and pages do without scripts.
@@ -25,7 +25,7 @@ _CHECKOUT = (Path(__file__).parent / "../../../../..").resolve()
 
 
 def built_folder() -> Path | None:
-    """Where this installation has its scripts: in the wheel's package, or in `.odf/web` of a checkout."""
+    """Where the built scripts are: in the wheel's package, or `.odf/web`."""
     candidates = [_PACKAGED]
     # A checkout is known by the sources of the scripts: a folder above an installed package may have an `.odf` of something else.
     if (_CHECKOUT / "services/api/web/build.mjs").is_file():
@@ -34,7 +34,10 @@ def built_folder() -> Path | None:
 
 
 class Assets:
-    """The files of one build. File names carry a hash of what is in them, so browsers may keep a script for ever."""
+    """The files of one build.
+
+    File names carry a hash of what is in them, so browsers may keep a script for ever.
+    """
 
     def __init__(self, names: Mapping[str, str], files: Mapping[str, bytes]) -> None:
         self._names = dict(names)
@@ -42,7 +45,10 @@ class Assets:
 
     @classmethod
     def load(cls, folder: Path | None = None) -> Self:
-        """The files of `folder`, by default those of this installation. Raises ValueError if the manifest names a missing file."""
+        """The files of `folder`, by default those of this installation.
+
+        Raises ValueError if the manifest names a missing file.
+        """
         found = folder or built_folder()
         if found is None:
             return cls({}, {})
@@ -53,7 +59,10 @@ class Assets:
         return cls(names, files)
 
     def url(self, name: str) -> str | None:
-        """Path of the script that is built from the entry `name`, such as `console`; None where there is none."""
+        """Path of the script that is built from the entry `name`, such as `console`.
+
+        None where there is none.
+        """
         file = self._names.get(name)
         return None if file is None else ASSETS_PATH + file
 

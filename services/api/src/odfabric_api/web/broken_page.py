@@ -1,4 +1,7 @@
-"""The page of a bug of ours. It needs no template, for a template may be what is broken."""
+"""The page of a bug of ours.
+
+It needs no template, for a template may be what is broken.
+"""
 
 from __future__ import annotations
 

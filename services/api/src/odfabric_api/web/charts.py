@@ -1,4 +1,6 @@
-"""A chart of an answer, drawn by the server: it needs no script, and its figures are those of the table.
+"""A chart of an answer, drawn by the server.
+
+It needs no script, and its figures are those of the table.
 
 Owns geometry only, in units of the drawing; the template draws. A value that is no number leaves a gap. Not here: which rows.
 """
@@ -54,7 +56,7 @@ class Chart:
 
 
 def numeric_columns(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
-    """Columns of which at least one value is a number, and none is something else but null."""
+    """Columns with at least one number and otherwise only nulls."""
     found = []
     for place, name in enumerate(names):
         values = [row[place] for row in rows if row[place] is not None]
@@ -66,7 +68,10 @@ def numeric_columns(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> list
 def draw_chart(
     names: Sequence[str], rows: Sequence[Sequence[Any]], *, kind: str = "bar", x: str = "", y: str = ""
 ) -> Chart | None:
-    """`y` over `x` in the order of the rows; without a wish the last number over the first other column. None if there is no number."""
+    """`y` over `x` in the order of the rows.
+
+    Without a wish the last number over the first other column. None if there is no number.
+    """
     numbers = numeric_columns(names, rows)
     if not numbers or not rows:
         return None
@@ -115,7 +120,10 @@ def _number(value: Any) -> float | None:
 
 
 def _scale(values: Sequence[float]) -> tuple[float, float, float]:
-    """Ends of the axis and the pause between its lines: round numbers around all values and zero, unless zero is far away."""
+    """Ends of the axis and the step between its lines.
+
+    Round numbers around all values and zero, unless zero is far away.
+    """
     least, greatest = min(values), max(values)
     if (least > 0 and least < (greatest - least) * 2) or least == greatest > 0:
         least = 0.0
@@ -157,7 +165,10 @@ def _labels(centres: Sequence[float], labels: Sequence[str]) -> list[Tick]:
 
 
 def draw_spread(text: str | None) -> tuple[Mark, ...]:
-    """Bars of how numbers are spread, from a JSON array of `{x, y}`: so many about there. None and no numbers give no bars."""
+    """Bars of the spread of numbers, from a JSON array of `{x, y}`.
+
+    `y` is about how many are at `x`. None and no numbers give no bars.
+    """
     found = [(float(each["x"]), float(each["y"])) for each in json.loads(text or "[]")]
     found = [(x, y) for x, y in found if math.isfinite(x) and math.isfinite(y)]
     if not found:

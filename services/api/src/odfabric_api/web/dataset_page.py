@@ -1,4 +1,7 @@
-"""What all screens of one dataset have in common: its heading and its tabs, those that the visitor may use."""
+"""The heading and tabs that all screens of a dataset share.
+
+Tabs are those that the visitor may use.
+"""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from odfabric_api.auth import Subject, node_of
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """A kind of file: what people call it, its media type, its extension, and how it is written."""
+    """A file format: display name, media type, extension, and writer."""
 
     name: str
     media_type: str
@@ -34,7 +34,10 @@ class Export:
 def export_answer(
     request: Request, caller: Subject, asked: QueryData, *, kind: str, listener: ProgressListener
 ) -> Response:
-    """Run a query and answer with a file of `kind`, one of EXPORTS. Raises what a query raises, InvalidRequest for another kind."""
+    """Run a query and answer with a file of `kind`, one of EXPORTS.
+
+    Raises what a query raises, InvalidRequest for another kind.
+    """
     export = EXPORTS.get(kind)
     if export is None:
         raise InvalidRequest(

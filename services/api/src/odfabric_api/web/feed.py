@@ -27,7 +27,10 @@ _NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010fff
 
 
 def found_feed(request: Request, caller: Subject, asked: AskedSearch, *, path: str) -> bytes:
-    """The datasets of a search that changed last, as far as the caller may read them. Raises InvalidName."""
+    """The datasets of a search that changed last, as far as the caller may read them.
+
+    Raises InvalidName.
+    """
     node = node_of(request)
     narrowed = asked.narrowing(node.ports.clock.now())
     found = node.browsing.search(narrowed, order=Order.NEWEST, limit=ENTRIES_MAX, by=caller)
@@ -37,7 +40,10 @@ def found_feed(request: Request, caller: Subject, asked: AskedSearch, *, path: s
 
 
 def atom_feed(found: Sequence[DatasetSummary], *, title: str, origin: str, path: str, page: str) -> bytes:
-    """The feed of what was found, newest first. `path` and `page` are the addresses of the feed and its page below `origin`."""
+    """The feed of what was found, newest first.
+
+    `path` and `page` are the addresses of the feed and its page below `origin`.
+    """
     feed = ET.Element("feed", xmlns=_ATOM)
     _text(feed, "title", title)
     _text(feed, "id", origin + path)
@@ -51,7 +57,7 @@ def atom_feed(found: Sequence[DatasetSummary], *, title: str, origin: str, path:
 
 
 def _add_entry(feed: ET.Element, of: DatasetSummary, origin: str) -> None:
-    """An entry for each change: a reader shows a dataset again when its head has moved."""
+    """An entry for each change: readers show a dataset again when its head moves."""
     entry = ET.SubElement(feed, "entry")
     _text(entry, "title", str(of.entry.alias))
     _text(entry, "id", f"{of.entry.id}#{of.head.hash}")

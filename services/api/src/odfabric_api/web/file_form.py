@@ -1,4 +1,4 @@
-"""The form of a new dataset from a file: what was chosen of its columns, beside what all of its rows say."""
+"""The form of a new dataset from a file: chosen columns, and what its rows say."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ _TIMES = (GuessedType.TIMESTAMP.value, GuessedType.DATE.value)
 
 @dataclass(frozen=True, slots=True)
 class FormColumn:
-    """A row of the table of columns: what was chosen for it, and what all rows say. The type of a Parquet file is its own."""
+    """A row of the table of columns: what was chosen for it, and what all rows say.
+
+    The type of a Parquet file is its own.
+    """
 
     name: str
     type: str
@@ -68,7 +71,9 @@ def shape_values(shape: FileShape | None) -> dict[str, str]:
 
 
 def chosen_columns(upload: Upload, form: Mapping[str, str]) -> list[FormColumn]:
-    """The columns of a judged file with what was chosen for them, or what its rows say before anything was. Raises InvalidRequest.
+    """The columns of a judged file with what was chosen for them.
+
+    Or what its rows say before anything was. Raises InvalidRequest.
 
     Columns that hold a time in every row need one; all others may be null to begin with: the next file may lack what this one has.
     """

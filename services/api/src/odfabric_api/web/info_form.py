@@ -1,4 +1,4 @@
-"""The form of what a dataset says of itself: description, keywords, licence, readme."""
+"""The form of a dataset's info: description, keywords, licence, readme."""
 
 from __future__ import annotations
 

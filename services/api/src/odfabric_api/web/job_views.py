@@ -1,4 +1,4 @@
-"""Jobs as people read them: what they do, how far they are, why they wait, what came of them."""
+"""Jobs as people read them: what they do, progress, why they wait, results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from odfabric_api.web.problem_places import places_in
 
 
 def job_view(job: Job) -> dict[str, Any]:
-    """Values of a job for templates; `problems` are those of the last attempt, also while it is tried again."""
+    """Values of a job for templates.
+
+    `problems` are those of the last attempt, also while it is tried again.
+    """
     error = json.loads(job.error) if job.error and job.status is not JobStatus.SUCCEEDED else None
     return {
         "id": job.id,
@@ -41,7 +44,10 @@ WAIT_S_MAX = 2.0
 
 
 def own_job(request: Request, caller: Subject, job_id: str, *kinds: JobKind) -> Job:
-    """A job of these kinds that the caller asked for. Raises NotFound, also for an admin who may see it."""
+    """A job of these kinds that the caller asked for.
+
+    Raises NotFound, also for an admin who may see it.
+    """
     found = node_of(request).jobs.get(job_id, by=caller)
     is_own = caller.account is not None and found.account == str(caller.account.id)
     if not is_own or found.kind not in kinds:

@@ -1,4 +1,4 @@
-"""Where each dataset of a lineage stands in the drawing: a column for each step, so that data flows from left to right.
+"""Layout of a lineage drawing: a column per step, data flows left to right.
 
 Owns coordinates only, in units of the drawing; the template draws.
 """
@@ -36,7 +36,10 @@ class Drawing:
 
 
 def draw(lineage: Lineage, centre: DatasetId) -> Drawing:
-    """Boxes of one level stand below each other in order of names; each level is centred."""
+    """Boxes of one level stand below each other in order of names.
+
+    Each level is centred.
+    """
     levels: dict[int, list[CatalogEntry]] = {}
     for dataset, level in lineage.levels.items():
         levels.setdefault(level, []).append(lineage.entries[dataset])

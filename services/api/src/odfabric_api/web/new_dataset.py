@@ -1,4 +1,7 @@
-"""What the screens that make a dataset have in common: under which accounts, for whom, and how the form comes back when it is refused."""
+"""What the screens that make a dataset share.
+
+Under which accounts, for whom, and how the form comes back when it is refused.
+"""
 
 from __future__ import annotations
 
@@ -51,5 +54,8 @@ def under_owner(alias: DatasetAlias, form: dict[str, str]) -> DatasetAlias:
 
 
 def alias_of(form: dict[str, str]) -> DatasetAlias:
-    """The name that the field `name` gives, under the chosen owner. Raises InvalidName."""
+    """The name that the field `name` gives, under the chosen owner.
+
+    Raises InvalidName.
+    """
     return under_owner(DatasetAlias(None, parse_name(form.get("name", "").strip())), form)

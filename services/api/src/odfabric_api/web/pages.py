@@ -29,7 +29,10 @@ _POLICY = (
 def page(
     request: Request, template: str, values: Mapping[str, Any] | None = None, *, status: int = 200, editor: bool = False
 ) -> HTMLResponse:
-    """A page from a template. `editor` lets the SQL editor put its style rules into the page, by a nonce."""
+    """A page from a template.
+
+    `editor` lets the SQL editor put its style rules into the page, by a nonce.
+    """
     nonce = secrets.token_urlsafe(16) if editor else None
     text = environment().get_template(template).render(**_frame(request, nonce), **(values or {}))
     headers = {
@@ -41,7 +44,10 @@ def page(
 
 
 def see_other(path: str, *, notice: str | None = None) -> Response:
-    """After a form was done: go to `path`, which shows what happened. `notice` is the key of a text in `base.html`."""
+    """After a form was done: go to `path`, which shows what happened.
+
+    `notice` is the key of a text in `base.html`.
+    """
     mark = "&" if "?" in path else "?"
     return RedirectResponse(f"{path}{mark}done={quote(notice)}" if notice else path, status_code=303)
 

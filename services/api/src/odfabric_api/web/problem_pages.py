@@ -1,4 +1,7 @@
-"""How refusals and failures look on a page: what happened, where, and what to do; the same words as the problem document."""
+"""Refusals and failures as pages: what happened, where, and what to do.
+
+The same words as the problem document.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with a text that a page shows: each problem with its place, as `parts.problems` lists them."""
+"""Problems in a text of a page, with places, as `parts.problems` lists them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ _MEMBERS = ("field", "row", "message", "hint", "suggestion")
 
 
 def places_of(error: OdfError | None, *, in_query: bool = False) -> list[dict[str, Any]]:
-    """The problems of an error, in the order of the text; `in_query` counts lines of the query, not of its manifest."""
+    """The problems of an error, in the order of the text.
+
+    `in_query` counts lines of the query, not of its manifest.
+    """
     return [] if error is None else places_in(problem_document(error), in_query=in_query)
 
 

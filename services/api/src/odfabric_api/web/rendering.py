@@ -50,7 +50,10 @@ def environment() -> Environment:
 
 @functools.cache
 def stylesheet() -> tuple[str, bytes]:
-    """Name and bytes of the stylesheet; the name changes with the bytes, so browsers may keep it for ever."""
+    """Name and bytes of the stylesheet.
+
+    The name changes with the bytes, so browsers may keep it for ever.
+    """
     data = (ROOM / "static" / "console.css").read_bytes()
     return f"console-{hashlib.sha256(data).hexdigest()[:16]}.css", data
 
@@ -72,7 +75,7 @@ def size(count: int | None) -> str:
 
 
 def when(moment: Instant | None, *, now: Instant) -> Markup:
-    """How long ago, and the exact time in UTC for whoever points at it or reads it by machine."""
+    """How long ago, and the exact UTC time for a pointer or a machine."""
     if moment is None:
         return Markup("–")
     text = str(moment)
@@ -96,7 +99,10 @@ def short(value: object) -> str:
 
 
 def cell(value: object) -> Markup:
-    """A value of a row: null is not the empty text, nested values are JSON, and signs that nobody sees, or that turn text, are named."""
+    """A value of a row as text.
+
+    Null is not the empty text, nested values are JSON, and signs that nobody sees, or that turn text, are named.
+    """
     if value is None:
         return Markup('<span class="null">null</span>')
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""A page of found datasets: what was found, counts that narrow it further, and the addresses that lead from one state to the next.
+"""A page of found datasets, facets that narrow it, and addresses of next states.
 
 Invariant: the address is the whole state. A facet that is chosen shows what was chosen and the way back; every other one leads on to the
 first page of a narrower search.
@@ -35,7 +35,10 @@ _ORDERS = {
 
 @dataclass(frozen=True, slots=True)
 class FacetValue:
-    """A value with its count, and where choosing it leads; of a chosen one, where giving it up leads."""
+    """A value with its count, and where choosing it leads.
+
+    Of a chosen one, where giving it up leads.
+    """
 
     text: str
     count: int
@@ -63,7 +66,7 @@ class SearchPage:
 
     @property
     def order(self) -> str:
-        """The name of the order: the best match first where words are looked for, else what changed last."""
+        """The name of the order: best match where words are given, else last change."""
         return self.sort or ("best" if self.asked.q.strip() else "updated")
 
     def values(self, request: Request, caller: Subject) -> Mapping[str, Any]:

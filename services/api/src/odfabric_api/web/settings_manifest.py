@@ -1,4 +1,7 @@
-"""The manifest of what may be changed of a dataset: its sources, or its transform with inputs by the names that the reader knows."""
+"""The manifest of a dataset's changeable part: its sources, or its transform.
+
+A transform has its inputs by the names that the reader knows.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Pages by which people come in: a password, an invitation, a device to be approved, an identity to be linked."""
+"""Pages of signing in.
+
+A password, an invitation, a device to be approved, an identity to be linked.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,10 @@ def login_page(
     providers: Sequence[tuple[str, str]] = (),
     status: int = 200,
 ) -> HTMLResponse:
-    """Name and password; `then` is the page of this node that follows, `providers` are names and labels of others who vouch."""
+    """Form for name and password.
+
+    `then` is the page of this node that follows, `providers` are names and labels of identity providers.
+    """
     values = {"then": then, "login": login, "problem": problem, "providers": providers}
     return page(request, "sign_in/login.html", values, status=status)
 
@@ -35,7 +41,10 @@ def setup_page(
     problem: str | None = None,
     status: int = 200,
 ) -> HTMLResponse:
-    """A new account, or a new password for `name`. `typed` are the name and the display name of a form that was refused."""
+    """A new account, or a new password for `name`.
+
+    `typed` are the name and the display name of a form that was refused.
+    """
     values = {
         "code": code,
         "name": name,
@@ -64,13 +73,19 @@ def device_page(
 
 
 def link_page(request: Request, *, label: str, account: str, href: str) -> HTMLResponse:
-    """Ask whether somebody wants to sign in by a provider from now on; a page elsewhere may have led them here."""
+    """Ask whether somebody wants to sign in by a provider from now on.
+
+    A page elsewhere may have led them here.
+    """
     return page(request, "sign_in/link.html", {"label": label, "account": account, "href": href})
 
 
 def message_page(
     request: Request, title: str, message: str, *, following: tuple[str, str] | None = None, status: int = 200
 ) -> HTMLResponse:
-    """What was done or cannot be done. `following` are the address and the text of a link to what comes next."""
+    """What was done or cannot be done.
+
+    `following` are the address and the text of a link to what comes next.
+    """
     values = {"title": title, "message": message, "following": following}
     return page(request, "sign_in/message.html", values, status=status)

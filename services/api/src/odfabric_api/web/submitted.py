@@ -1,4 +1,4 @@
-"""What becomes of a form: done, or shown again with what was typed and what is wrong.
+"""The outcome of a form: done, or shown again with its values and errors.
 
 Owns which refusals are shown in the form. Others - a node that is broken, a program that asked - are answered as everywhere.
 """
@@ -44,7 +44,10 @@ def shown_again(request: Request, error: OdfError, again: Again) -> Response:
 
 
 def version_in(form: dict[str, str]) -> int | None:
-    """The version that the form was made from, None if it does not say. Raises InvalidRequest."""
+    """The version that the form was made from, None if it does not say.
+
+    Raises InvalidRequest.
+    """
     text = form.get("version", "")
     if not text:
         return None
@@ -54,7 +57,7 @@ def version_in(form: dict[str, str]) -> int | None:
 
 
 def check_typed(form: dict[str, str], name: str) -> None:
-    """Raises InvalidRequest unless the name was typed by which somebody confirms that it is to be deleted."""
+    """Raises InvalidRequest unless the typed name confirms the deletion."""
     if form.get("confirm", "").strip() != name:
         raise InvalidRequest(
             "the name that was typed is another one", place=Place(field="confirm"), hint=f"type {name} to confirm"

@@ -1,4 +1,6 @@
-"""Where webhooks are set up: at a dataset, an account or the node; its address, and the frame of its pages.
+"""Where webhooks are set up: a dataset, an account or the node.
+
+Its address, and the frame of its pages.
 
 Each `find_*` is the dependency that declares the policy of its place and leaves it for the handlers, which are the same for all three.
 Not here: the policies (`auth`), what a subscription of each scope may receive (`usecases.subscriptions.subscribe`).
@@ -29,7 +31,9 @@ NODE_PATH = "/-/admin/webhooks"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookPlace:
-    """A scope of webhooks as pages show it: `base` is the address of its list, `frame` the values of the template around it.
+    """A scope of webhooks as pages show it.
+
+    `base` is the address of its list, `frame` the values of the template around it.
 
     `frame` asks the node when it is called, so that a page shows what a form has just changed.
     """
@@ -100,7 +104,7 @@ def account_webhooks(account: Account) -> str:
 def named_datasets(
     request: Request, place: WebhookPlace, deliveries: Sequence[Delivery], caller: Subject
 ) -> dict[DatasetId, CatalogEntry]:
-    """The datasets of deliveries, those that the caller may read: a page names no others."""
+    """Those datasets of deliveries that the caller may read; no others are named."""
     if isinstance(place.scope, CatalogEntry):
         return {place.scope.id: place.scope}
     repository, found = node_of(request).seen_by(caller), {}

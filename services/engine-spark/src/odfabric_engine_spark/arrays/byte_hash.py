@@ -45,7 +45,7 @@ def _hashes(encoded: pa.Array) -> Hashes:
 
 
 def _short_polynomials(content: npt.NDArray[np.uint8], starts: Longs, lengths: Longs) -> Hashes:
-    """Those of strings that are not equally long, byte by byte of all that have so many."""
+    """Hashes of strings of different lengths, byte by byte over all long enough."""
     order = stable_order(-lengths)
     starts, counts = starts[order], len(lengths) - np.cumsum(np.bincount(lengths)[:-1])
     ordered: Hashes = np.zeros(len(lengths), dtype=np.uint64)

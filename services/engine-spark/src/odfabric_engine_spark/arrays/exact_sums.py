@@ -42,7 +42,7 @@ def object_array(values: list[int]) -> Integers:
 
 
 def decimal_longs(array: pa.Array) -> Longs | None:
-    """Decimals as integers in units of their scale, None if one needs more than 64 bits; nulls become 0."""
+    """Decimals as unscaled integers, nulls 0; None if one needs more than 64 bits."""
     rows = _decimal_words(array)
     longs = rows[:, 0].view(np.int64)
     if not (rows[:, 1:].view(np.int64) == (longs >> np.int64(63))[:, np.newaxis]).all():
@@ -90,7 +90,7 @@ def units_to_decimal(
 
 
 def float_parts(values: npt.NDArray[np.float64]) -> tuple[Longs, Longs]:
-    """Mantissa and exponent of finite numbers: each is mantissa * 2^exponent, the mantissa of at most 53 bits."""
+    """Mantissa and exponent of finite floats: mantissa * 2^exponent, 53 bits at most."""
     fractions, exponents = np.frexp(values)
     return np.ldexp(fractions, MANTISSA_BITS).astype(np.int64), exponents.astype(np.int64) - MANTISSA_BITS
 
@@ -104,7 +104,10 @@ def float_units(mantissas: Integers, exponents: Longs) -> Integers:
 
 
 def units_to_float(units: int, count: int = 1) -> float:
-    """The sum of floats divided by a count, rounded once, to nearest even; too large is infinite, as in Spark."""
+    """The sum of floats divided by a count, rounded once, to nearest even.
+
+    Too large is infinite, as in Spark.
+    """
     try:
         return units / (count * _DOUBLE_UNIT)
     except OverflowError:
@@ -127,7 +130,10 @@ def integer_quotient(total: int, count: int) -> float:
 
 
 def decimal_quotient(units: int, count: int, *, scale: int, result_scale: int) -> int:
-    """The mean of decimals in units of the result's scale, rounded as Spark does: half up, twice."""
+    """The mean of decimals in units of the result's scale, rounded half up twice.
+
+    As Spark does.
+    """
     guarded = _half_up(units * 10 ** (_GUARD_SCALE - scale), count)
     return _half_up(guarded, 10 ** (_GUARD_SCALE - result_scale))
 
@@ -139,7 +145,10 @@ def _half_up(number: int, divisor: int) -> int:
 
 
 def pack_units(units: int) -> tuple[bytes, int]:
-    """An integer without its trailing zero bits as bytes, and how many they were: short for the usual sums of floats."""
+    """An integer's bytes without trailing zero bits, and how many those were.
+
+    Short for the usual sums of floats.
+    """
     if units == 0:
         return b"", 0
     zeros = (units & -units).bit_length() - 1

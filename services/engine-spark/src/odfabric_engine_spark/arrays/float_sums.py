@@ -30,7 +30,10 @@ _SPAN = 8
 
 
 def sum_floats(values: npt.NDArray[np.float64], rows: WeightedRows) -> Integers:
-    """For each group the sum of its finite values, each as often as its row counts, in units of 2^-1074."""
+    """Each group's sum of finite values, weighted, in units of 2^-1074.
+
+    Each value counts as often as its row.
+    """
     if rows.group_count == 0:
         return object_array([])
     mantissas, exponents = float_parts(values)
@@ -54,7 +57,10 @@ def sum_floats(values: npt.NDArray[np.float64], rows: WeightedRows) -> Integers:
 
 
 def _sum_by_bins(mantissas: Longs, bins: Longs, rows: WeightedRows, *, kinds: int, least: int) -> Integers:
-    """The same where rows are more than `kinds` of exponents, from `least` on, for each group: nothing has to be sorted."""
+    """The same by exponent bins, without sorting.
+
+    For rows that outnumber the `kinds` of exponents, from `least` on, for each group.
+    """
     count, spans = rows.group_count, -(-kinds // _SPAN)
     weights = 1 << np.arange(_SPAN)
     sums: list[Longs] = []
@@ -71,7 +77,10 @@ def _sum_by_bins(mantissas: Longs, bins: Longs, rows: WeightedRows, *, kinds: in
 
 
 def _sum_parts(groups: Longs, mantissas: Integers, exponents: Longs) -> Integers:
-    """Exact sums by group of mantissa * 2^exponent; groups are sorted and all have at least one part."""
+    """Exact sums by group of mantissa * 2^exponent.
+
+    Groups are sorted and all have at least one part.
+    """
     zero = np.asarray(mantissas == 0, dtype=bool)
     units = float_units(mantissas, np.where(zero, -FLOAT_UNIT_BITS, exponents))
     return sum_integers(units, run_starts(groups))

@@ -43,7 +43,10 @@ class _Kept:
 
 @dataclass(slots=True)
 class MappedFiles:
-    """Files of this process. Any thread. The least used ones are given up first; who uses one keeps it mapped as long."""
+    """Files of this process.
+
+    Any thread. The least used ones are given up first; who uses one keeps it mapped as long.
+    """
 
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _kept: OrderedDict[_Mark, _Kept] = field(default_factory=OrderedDict)

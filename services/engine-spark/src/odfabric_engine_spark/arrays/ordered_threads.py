@@ -18,7 +18,9 @@ Result = TypeVar("Result")
 
 
 def in_turn(work: Callable[[Item], Result], items: Iterable[Item], *, at_once: int) -> Generator[Result]:
-    """`work` of each item; of one at a time none is done by another thread. Closed, it leaves nothing running.
+    """`work` of each item; of one at a time none is done by another thread.
+
+    Closed, it leaves nothing running.
 
     What `work` and `items` raise passes through.
     """
@@ -40,7 +42,7 @@ def in_turn(work: Callable[[Item], Result], items: Iterable[Item], *, at_once: i
 
 
 def ahead(items: Iterable[Item]) -> Generator[Item]:
-    """The same items, of which another thread makes the next one while one is worked on. Closed, it leaves nothing running.
+    """The same items, the next one made ahead by a thread that ends when closed.
 
     What `items` raise passes through.
     """

@@ -19,7 +19,7 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """A percentile: the share of the values that come before it, `falling` ones if they are ordered so.
+    """A percentile: the share of values before it; `falling` if in descending order.
 
     `discrete`: it is one of the values; others lie between two of them.
     """
@@ -29,7 +29,10 @@ class Rank:
     falling: bool
 
     def places(self, counts: Longs) -> tuple[Longs, Longs]:
-        """The places of both values among ascending ones, from zero; the same twice for one. There is at least one value."""
+        """The places of both values among ascending ones, from zero.
+
+        The same twice for one. There is at least one value.
+        """
         if self.discrete:
             at = np.maximum(np.ceil(counts * self.share).astype(np.int64), 1) - 1
             first, second = at, at
@@ -39,7 +42,7 @@ class Rank:
         return (counts - 1 - first, counts - 1 - second) if self.falling else (first, second)
 
     def reach(self, least: Longs, most: Longs) -> tuple[Longs, Longs]:
-        """The first and the last place that it can have for counts from `least` to `most`, each at least 1."""
+        """First and last place it can have for counts from `least` to `most`, at least 1."""
         found = [*self.places(least), *self.places(most)]
         # In between, places grow with counts but for what rounding does.
         return np.maximum(np.minimum.reduce(found) - 1, 0), np.minimum(np.maximum.reduce(found) + 1, most - 1)

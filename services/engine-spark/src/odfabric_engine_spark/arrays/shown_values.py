@@ -27,7 +27,7 @@ def shown_value(scalar: pa.Scalar) -> str:
 
 
 def _seconds(scalar: pa.Scalar) -> int | None:
-    """How long after 1970 an instant or a day is that Python has no object for, None for all else."""
+    """Seconds since 1970 of an instant or day beyond Python's range, else None."""
     if types.is_date32(scalar.type):
         return int(scalar.value) * 86_400
     return int(scalar.value) // _PER_SECOND[scalar.type.unit] if types.is_timestamp(scalar.type) else None

@@ -29,7 +29,10 @@ _DIGIT_BITS = 16
 
 
 def stable_order(keys: npt.NDArray[Any]) -> Longs:
-    """Positions in the order in which `keys`, integers of any width, ascend; equal ones in the order in which they stand."""
+    """Positions in the order in which `keys`, integers of any width, ascend.
+
+    Equal ones in the order in which they stand.
+    """
     if (keys[1:] >= keys[:-1]).all():
         return np.arange(len(keys))
     if len(keys) <= _FEW:
@@ -49,7 +52,7 @@ def _order(numbers: npt.NDArray[np.uint64], at_once: int) -> Longs:
 
 
 def _order_in_halves(numbers: npt.NDArray[np.uint64], lower: npt.NDArray[np.bool_], at_once: int) -> Longs:
-    """The order of the numbers that are `lower`, then that of the others, both at the same time."""
+    """The order of the `lower` numbers, then of the others, in two threads."""
 
     def own(chosen: npt.NDArray[np.bool_]) -> Longs:
         places = np.nonzero(chosen)[0]
@@ -91,7 +94,7 @@ def _order_by_digits(numbers: npt.NDArray[np.uint64]) -> Longs:
 
 
 def _side_by_side(columns: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
-    """Columns that order as these do, as few as can be: neighbours share 64 bits, with the places of all numbers."""
+    """As few columns as order like these: neighbours and places packed in 64 bits."""
     count = len(columns[0])
     if count <= _FEW:
         return list(columns)
@@ -115,7 +118,10 @@ def _span_bits(keys: npt.NDArray[Any]) -> int:
 
 
 def _above_least(keys: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
-    """How far each is above the least. Modulo 2^64 differences are right whatever the signs."""
+    """How far each is above the least.
+
+    Modulo 2^64 differences are right whatever the signs.
+    """
     above: npt.NDArray[np.uint64] = keys.astype(np.uint64) - np.uint64(int(keys.min()) % (1 << _BITS))
     return above
 

@@ -17,7 +17,7 @@ from odfabric_engine_spark.arrays.array_types import Longs
 
 @dataclass(frozen=True, slots=True)
 class WeightedRows:
-    """Input values of rows: `groups` says which group a row belongs to (0 .. count - 1), `weights` how often it comes, net.
+    """Input values of rows: `groups` (0 .. count - 1) and net `weights` of each row.
 
     Rows are sorted by group, and every group has at least one. A row of an input has the weight 1 or -1, one of a stage may have any:
     a value times a weight need not have its place in 64 bits.

@@ -1,1 +1,1 @@
-"""From a normal plan to a query that runs: stages, keys and the schema of the output."""
+"""Normal plans to runnable queries: stages, keys and the output's schema."""

@@ -45,7 +45,9 @@ from odfabric_engine_spark.sql.refusal import CASE_BEHIND, Refused, refusal, sho
 
 @dataclass(frozen=True, slots=True)
 class JudgedTransform:
-    """A transform that can run. `aggregate` is what an AggregateQuery needs. `plan` is the analysed one.
+    """A transform that can run.
+
+    `aggregate` is what an AggregateQuery needs. `plan` is the analysed one.
 
     `needed` are the columns of each scan that a query without stages reads; stages know their own. `meaning` tells apart what it
     reads of its inputs and makes of it.
@@ -62,7 +64,10 @@ class JudgedTransform:
 def judged_transform(
     call: EngineCall, transform: TransformSql, tables: Mapping[str, InputTable], vocabulary: DatasetVocabulary
 ) -> JudgedTransform:
-    """The transform as it runs, judged once for all calls. Raises Refused, InvalidQuery, LimitExceeded."""
+    """The transform as it runs, judged once for all calls.
+
+    Raises Refused, InvalidQuery, LimitExceeded.
+    """
     steps, lookups = steps_of(transform), temporal_tables_of(transform)
     inputs = tuple(
         (alias, table.vocabulary, table.arrow.serialize().to_pybytes(), table.spark.json())
@@ -125,7 +130,10 @@ def _query(
     vocabulary: DatasetVocabulary,
     temporal_tables: Mapping[str, tuple[str, ...]],
 ) -> LinearQuery | AggregateQuery | StagedQuery:
-    """A query with a way of its own where it has one, in stages otherwise. Raises Refused."""
+    """A query with a way of its own where it has one, in stages otherwise.
+
+    Raises Refused.
+    """
     try:
         query = classify(resolved, tables, operation_name=vocabulary.operation_type)
     except Refused:
@@ -136,7 +144,10 @@ def _query(
 
 
 def input_tables(inputs: Sequence[tuple[str, DatasetVocabulary, DataSchema]]) -> dict[str, InputTable]:
-    """The inputs by alias. Raises InvalidQuery for an alias used twice, IncompatibleSchema for a type without a form."""
+    """The inputs by alias.
+
+    Raises InvalidQuery for an alias used twice, IncompatibleSchema for a type without a form.
+    """
     check_aliases([alias for alias, _, _ in inputs])
     return {alias: InputTable.of(alias, vocabulary, schema) for alias, vocabulary, schema in inputs}
 
@@ -149,7 +160,10 @@ def check_aliases(aliases: Sequence[str]) -> None:
 
 
 def _check_temporal_tables(temporal_tables: Iterable[str], relations: Sequence[str]) -> None:
-    """Raises InvalidQuery for one that the query cannot read: rows would not wait for its versions."""
+    """Raises InvalidQuery for a temporal table that the query cannot read.
+
+    Rows would not wait for its versions.
+    """
     for name in temporal_tables:
         if name not in relations:
             same = in_another_case(name, sorted(relations))
@@ -176,7 +190,10 @@ def validate_query(request: ValidateRequest, call: EngineCall) -> ValidateResult
 
 
 def accepted_query(request: ValidateRequest, call: EngineCall) -> ValidateResult:
-    """What a transform is. Raises Refused with what is wrong with its statements, another OdfError with what is wrong around them."""
+    """What a transform is.
+
+    Raises Refused with what is wrong with its statements, another OdfError with what is wrong around them.
+    """
     steps = steps_of(request.transform)
     known = [(one.alias, one.vocabulary, one.data_schema) for one in request.inputs if one.data_schema is not None]
     if len(known) < len(request.inputs):
@@ -210,7 +227,10 @@ def accepted_query(request: ValidateRequest, call: EngineCall) -> ValidateResult
 def _check_names(
     judged: JudgedTransform, request: ValidateRequest, steps: Sequence[SqlQueryStep], *, bytes_max: int
 ) -> None:
-    """Names that the dataset does not have yet; a transform that runs already is not asked again. Raises Refused, LimitExceeded."""
+    """Names that the dataset does not have yet.
+
+    A transform that runs already is not asked again. Raises Refused, LimitExceeded.
+    """
     known = () if request.data_schema is None else [field.name for field in request.data_schema.fields]
     found = list(name_problems(judged.shape.data_schema, request.vocabulary, bytes_max=bytes_max, known=known))
     if found:
@@ -221,7 +241,10 @@ def _check_names(
 
 
 def _judge_text(call: EngineCall, steps: Sequence[SqlQueryStep], aliases: Sequence[str]) -> None:
-    """What can be said of statements over inputs whose columns are not known yet. Raises Refused."""
+    """What can be said of statements over inputs whose columns are not known yet.
+
+    Raises Refused.
+    """
     check_aliases(aliases)
     catalyst = Catalyst(gated_session(call.session, mode=Mode.TRANSFORM))
     gate = ParsedGate(catalyst, mode=Mode.TRANSFORM, settings=call.settings)

@@ -30,7 +30,10 @@ _MEETS_ALL = (
 def expected_states(
     query: LinearQuery | AggregateQuery | StagedQuery, group_keys: tuple[str, ...]
 ) -> tuple[QueryState, ...]:
-    """What is kept by each part of a query that keeps anything, in the order in which they run. `group_keys`: of an aggregate's groups."""
+    """What each stateful part of a query keeps, in running order.
+
+    `group_keys`: of an aggregate's groups.
+    """
     if isinstance(query, LinearQuery):
         return ()
     if isinstance(query, AggregateQuery):
@@ -39,7 +42,7 @@ def expected_states(
 
 
 def notes_on(query: LinearQuery | AggregateQuery | StagedQuery) -> tuple[str, ...]:
-    """What a user should know of an accepted query: where a change reaches more than the rows that share its keys."""
+    """Notes on an accepted query: where a change reaches beyond its keys' rows."""
     if not isinstance(query, StagedQuery):
         return ()
     subplans = [subplan for stage in query.stages if isinstance(stage, RowsStage) for subplan in stage.subplans]
@@ -67,7 +70,10 @@ def _notes_of(subplan: Subplan, query: StagedQuery) -> Iterator[str]:
 
 
 def _inputs_of(scans: Sequence[StageScan], query: StagedQuery) -> tuple[str, ...]:
-    """The inputs of which scans are made, also through earlier stages; none for what stands in the query itself."""
+    """The inputs of which scans are made, also through earlier stages.
+
+    None for what stands in the query itself.
+    """
     found: dict[str, None] = {}
     waiting = list(reversed(scans))
     while waiting:
@@ -84,6 +90,9 @@ def _listed(relations: Sequence[str]) -> str:
 
 
 def _relations(scans: Sequence[StageScan]) -> tuple[str, ...]:
-    """What their rows are of, each once; those that stand in the query itself are not kept."""
+    """What their rows are of, each once.
+
+    Those that stand in the query itself are not kept.
+    """
     names = (str(scan.source) if scan.kind == "input" else _EARLIER for scan in scans if scan.kind != "constant")
     return tuple(dict.fromkeys(names))

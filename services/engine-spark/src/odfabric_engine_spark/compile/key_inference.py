@@ -68,12 +68,12 @@ _Pair = tuple[EqualPair, Component | None, Component | None]
 
 
 class Inference:
-    """Interprets one plan; `stages` are what has been cut off so far, `inputs` the uses of inputs from left to right."""
+    """Interprets one plan; `stages` are cut off so far, `inputs` its uses of inputs."""
 
     def __init__(
         self, catalyst: Catalyst, times: EventTimes, *, limited: bool, copied: Collection[int] = frozenset()
     ) -> None:
-        """`limited`: rows may come only so late, and what ends by their event times stands in stages of its own.
+        """`limited`: finite lateness; what ends by event time gets stages of its own.
 
         `copied` are columns of uses of inputs of which there are copies: each keeps the event time, by which all of them drop rows.
         """
@@ -142,7 +142,7 @@ class Inference:
         return Node(plan, [], scan), Value([Subplan([scan], None)], known)
 
     def _with_a_column(self, plan: Plan) -> Plan:
-        """A relation of constants by whose columns it is known: the row of a SELECT without FROM has none."""
+        """A relation of constants with a column; SELECT without FROM has none."""
         if not plan.output().isEmpty():
             return plan
         one = self._catalyst.named(self._catalyst.literal_true(), "one")
@@ -176,7 +176,7 @@ class Inference:
         return node.plan.withNewChildren(self._catalyst.seq(below))
 
     def _absorbed(self, node: Node, output: tuple[Attribute, ...]) -> bool:
-        """Projections and filters of groups belong to the aggregate's own stage if that is the latest."""
+        """Projections and filters of groups, put into the latest aggregate's stage."""
         above: list[Plan] = []
         while node.scan is None:
             if simple_name(node.plan) not in ("Project", "Filter") or _is_timed(node.plan):
@@ -223,7 +223,10 @@ class Inference:
         return Node(plan, [node]), value
 
     def _close(self, instant: Expression, value: Value) -> bool:
-        """Notes on the scans when their rows become final; False if some row cannot tell, or waits for something else already."""
+        """Notes on the scans when their rows become final.
+
+        False if some row cannot tell, or waits for something else already.
+        """
         component = self._tracer.column(instant, value)
         if component is None:
             # A row without a partner, in which the instant is null, does not wait.
@@ -257,7 +260,10 @@ class Inference:
         return Node(plan, [node]), Value(value.subplans, columns)
 
     def _union(self, plan: Plan, *, mapped: bool = False) -> tuple[Node, Value]:
-        """Branches keep their own keys; a column is known if it is in all of them. `mapped`: in each of them rows are mapped alone."""
+        """Branches keep their own keys; a column is known if it is in all of them.
+
+        `mapped`: in each of them rows are mapped alone.
+        """
         branches = children(plan)
         found = [self._of(child) for child in branches]
         found = [self._mapped(*each) for each in found] if mapped else found
@@ -330,7 +336,10 @@ class Inference:
         return Node(plan, [node], bounded_part=bounded_part if node.scan is None else None), Value([subplan], columns)
 
     def _note_ranks(self, plan: Plan) -> None:
-        """Notes the window below a filter if it takes only its first rows. Of rows that come only so late it is known what they need."""
+        """Notes the window below a filter if it takes only its first rows.
+
+        Of rows that come only so late it is known what they need.
+        """
         above: list[Plan] = []
         while simple_name(plan) in ("Filter", "Project"):
             above.append(plan)
@@ -340,7 +349,10 @@ class Inference:
             self._rankings[expr_id(items(plan.windowExpressions())[0])] = ranking
 
     def _ordered(self, node: Node, value: Value, rows: OrderedRows | None) -> tuple[Node, Value]:
-        """Rows of which but few are looked at. Those that are mapped alone become a scan, whose state can be in the order of these."""
+        """Rows of which but few are looked at.
+
+        Those that are mapped alone become a scan, whose state can be in the order of these.
+        """
         if rows is None or not value.free or not rows.can_read:
             return node, value
         between: list[Plan] = []
@@ -370,7 +382,10 @@ class Inference:
     def _keyed(
         self, node: Node, value: Value, keys: Sequence[Expression]
     ) -> tuple[Node, Value, list[tuple[Expression, Component]]]:
-        """The keys that survive below an operator over whole groups of rows; if none does, what is below is cut off."""
+        """The keys that survive below an operator over whole groups of rows.
+
+        If none does, what is below is cut off.
+        """
         if self._limited is not None and bounded_parts_of(node):
             node, value = self._cut(node, value)
         traced = self._traced(keys, value)
@@ -501,7 +516,7 @@ class Inference:
         right: tuple[Node, Value],
         bounds: tuple[Bound, Bound] | None,
     ) -> tuple[Node, Value]:
-        """One side's rows meet all rows of the other: they are kept whole, and the other side keeps its keys."""
+        """A join without key: one side is kept whole, the other side keeps its keys."""
         kind = join_kind(plan)
         if kind == "FullOuter":
             value = Value([*left[1].subplans, *right[1].subplans], {})
@@ -543,7 +558,10 @@ def _whole(traced: Sequence[_Pair]) -> list[tuple[EqualPair, Component, Componen
 
 
 def _is_matched(component: Component, subplans: Sequence[Subplan]) -> bool:
-    """Whether rows in which it is null meet none below either: each is mapped alone there, or is matched by the same."""
+    """Whether rows in which it is null meet none below either.
+
+    Each is mapped alone there, or is matched by the same.
+    """
     return all(
         subplan.components is None
         or any(
@@ -555,7 +573,10 @@ def _is_matched(component: Component, subplans: Sequence[Subplan]) -> bool:
 
 
 def _mark_linear(kind: str, left: Value, right: Value) -> None:
-    """A side of which a row may be shown though it meets none, or hidden because it does, is not mapped row by row."""
+    """Mark sides whose rows are not mapped one by one.
+
+    A row may be shown though it meets none, or hidden because it does.
+    """
     for value, alone in ((left, kind in LEFT_KEPT), (right, kind in RIGHT_KEPT)):
         if not alone:
             for scan in value.scans:
@@ -563,7 +584,10 @@ def _mark_linear(kind: str, left: Value, right: Value) -> None:
 
 
 def _is_final_at_another(scan: StageScan, instant: Expression) -> bool:
-    """Whether a state keeps another instant with the rows already: a row may have partners for longer than it waits for a version."""
+    """Whether a state keeps another final instant with the rows already.
+
+    A row may have partners for longer than it waits for a version.
+    """
     return scan.final is not None and not scan.final.semanticEquals(instant)
 
 

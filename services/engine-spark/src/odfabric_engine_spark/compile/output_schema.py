@@ -43,7 +43,9 @@ def output_shape(
     *,
     written: Plan,
 ) -> OutputShape:
-    """The columns of a query's output. Raises Refused with everything that a dataset cannot have.
+    """The columns of a query's output.
+
+    Raises Refused with everything that a dataset cannot have.
 
     `written` is the plan that knows where the query's text has them.
     """
@@ -79,7 +81,7 @@ def _within(column: str) -> tuple[str, ...]:
 
 
 def _changed_by_spark(table: InputTable) -> bool:
-    """Whether an input has a column whose type Spark does not have, so that it comes back as another."""
+    """Whether Spark returns a column of the input as another type, lacking its own."""
     return any(
         back.type != field.type and not types.is_temporal(field.type)
         for back, field in zip(arrow_schema(table.spark), table.arrow, strict=True)
@@ -87,14 +89,17 @@ def _changed_by_spark(table: InputTable) -> bool:
 
 
 def _passed_through(plan: Plan, index: int, field: pa.Field, tables: Mapping[str, InputTable]) -> pa.Field:
-    """The field with the type of the inputs' column, if it is that column and nothing else in every branch."""
+    """A field with the input's type, if every branch passes that column through."""
     found = set(_declared_types(output_of(plan)[index], plan, tables))
     declared = found.pop() if len(found) == 1 else None
     return field if declared is None or types.is_temporal(declared) else field.with_type(declared)
 
 
 def _declared_types(column: Expression, plan: Plan, tables: Mapping[str, InputTable]) -> Iterator[pa.DataType | None]:
-    """The types of the inputs' columns that a column of a plan is; None where it is made on the way."""
+    """The types of the inputs' columns that a column of a plan is.
+
+    None where it is made on the way.
+    """
     alias = scan_alias(plan)
     if alias is not None:
         names = [str(each.name()) for each in output_of(plan) if expr_id(each) == expr_id(column)]

@@ -62,12 +62,15 @@ def staged_query(query: NormalQuery) -> StagedQuery:
 
 
 def without_unread(catalyst: Catalyst, plan: Plan) -> Plan:
-    """A plan without columns that do not reach the result, by Spark's own rule; the result keeps its columns."""
+    """A plan without columns that do not reach the result, by Spark's own rule.
+
+    The result keeps its columns.
+    """
     return _with_columns(catalyst, catalyst.settled(catalyst.logical.Project(plan.output(), plan), "ColumnPruning"))
 
 
 def _with_columns(catalyst: Catalyst, plan: Plan) -> Plan:
-    """A column where pruning has left none: how many rows there are counts too, and relations without columns lose it."""
+    """Give a pruned relation a column: relations without columns lose their count."""
     node = plan.withNewChildren(catalyst.seq([_with_columns(catalyst, child) for child in children(plan)]))
     if simple_name(node) == "Project" and node.projectList().isEmpty():
         return catalyst.logical.Project(catalyst.seq([_nothing(catalyst)]), node.child())

@@ -66,7 +66,9 @@ _CONSTANTS = frozenset({"LocalRelation", "OneRowRelation", "Range"})
 def classify(
     query: ResolvedQuery, tables: Mapping[str, InputTable], *, operation_name: str
 ) -> LinearQuery | AggregateQuery:
-    """The class of a query over its inputs; `operation_name` is the output's column of operation types.
+    """The class of a query over its inputs.
+
+    `operation_name` is the output's column of operation types.
 
     Raises Refused with every operator that cannot run incrementally.
     """
@@ -112,7 +114,10 @@ def _has_timed_window(aggregate: Plan, times: EventTimes) -> bool:
 
 
 def _simplified(catalyst: Catalyst, plan: Plan) -> Plan:
-    """Without names and order: WITH inlined, aliases and views gone, DISTINCT as the aggregate that it is."""
+    """Without names and order: WITH inlined, no aliases and views, plain DISTINCT.
+
+    DISTINCT as the aggregate that it is.
+    """
     optimizer = "org.apache.spark.sql.catalyst.optimizer"
     plan = _without_names(catalyst, catalyst.with_inlined_ctes(plan))
     return catalyst.companion(f"{optimizer}.ReplaceDistinctWithAggregate").apply(plan)
@@ -126,7 +131,10 @@ def _without_names(catalyst: Catalyst, node: Plan) -> Plan:
 
 
 def _problems(plan: Plan) -> Iterator[InvalidQuery]:
-    """Every node that has no incremental form; an aggregate may be reached through row-wise operators only."""
+    """Every node that has no incremental form.
+
+    An aggregate may be reached through row-wise operators only.
+    """
     stack = [(plan, False, False)]
     while stack:
         node, below_aggregate, below_union = stack.pop()
@@ -200,7 +208,10 @@ def _aggregate_problems(node: Plan, *, below_aggregate: bool, below_union: bool)
 
 
 def _check_system_columns(aggregate: Plan, scans: tuple[Scan, ...], tables: Mapping[str, InputTable]) -> None:
-    """Offset, op and system time of a row say nothing of the relation: an aggregate that reads them obeys no law."""
+    """Refuse aggregates over offset, op and system time: these obey no law.
+
+    They say nothing of the relation.
+    """
     used = columns_used(aggregate)
     names = {
         name

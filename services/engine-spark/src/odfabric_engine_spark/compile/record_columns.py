@@ -28,7 +28,10 @@ from odfabric_engine_spark.sql.refusal import Refused, in_order, refusal
 
 
 def check_records_unread(query: LinearQuery, tables: Mapping[str, InputTable], *, operation: str) -> None:
-    """Raises Refused with the place of each system column on which rows depend; `operation` is the output's column of operations."""
+    """Raises Refused with the place of each system column on which rows depend.
+
+    `operation` is the output's column of operations.
+    """
     if query.op_selected:
         return
     hidden = {
@@ -46,7 +49,7 @@ def check_records_unread(query: LinearQuery, tables: Mapping[str, InputTable], *
 
 
 def _first_uses(query: LinearQuery, names: Mapping[int, str]) -> dict[str, Expression]:
-    """Where each of these columns, named by id, is read for the first time: plans have what is further out first."""
+    """Where each of these columns (by id) is first read, from the plan's root down."""
     nodes = [node for node in walk_plan(query.plan) if scan_alias(node) is None]
     parts = [part for node in nodes for each in expressions_of(node) for part in walk_expression(each)]
     return {names[expr_id(part)]: part for part in parts if is_attribute(part) and expr_id(part) in names}

@@ -98,7 +98,10 @@ def _join_keys(catalyst: Catalyst, plan: Plan) -> list[Expression]:
 
 
 def _of_union(catalyst: Catalyst, plan: Plan) -> Identified:
-    """Keys of branches are told apart by the branch. Columns may change their ids: they become those of the union."""
+    """Keys of branches are told apart by the branch.
+
+    Columns may change their ids: they become those of the union.
+    """
     branches = [identified(catalyst, child) for child in children(plan)]
     if all(branch.identity is None for branch in branches):
         return Identified(plan, None)
@@ -114,7 +117,10 @@ def _of_union(catalyst: Catalyst, plan: Plan) -> Identified:
 
 
 def _hash(catalyst: Catalyst, parts: Sequence[Expression]) -> Expression:
-    """Long hash; a rare collision only makes two rows a pair that are none, or parts a pair, which changes no net row."""
+    """Long hash; a collision only makes false pairs, which change no net row.
+
+    Rows that are no pair, or parts of a pair.
+    """
     # The hash passes over nulls: (1, null) and (null, true) would be the same.
     nulls = [catalyst.expressions.IsNull(part) for part in parts if part.nullable()]
     hashed = [*nulls, *(_hashable(catalyst, part) for part in parts)]

@@ -48,7 +48,7 @@ class StagedQuery:
 
     @property
     def operator_class(self) -> str:
-        """`timed` if rows wait for the watermark, `linear` if each is mapped alone, else `keyed`."""
+        """`timed` if rows wait for the watermark, `linear` if mapped alone, else `keyed`."""
         if all(isinstance(stage, LinearStage) for stage in self.stages):
             return "linear"
         return "timed" if self.timed else "keyed"

@@ -35,7 +35,7 @@ def bounded_parts_of(node: Node) -> list[TimeBoundedPart]:
 
 
 def note_times_of_key(catalyst: Catalyst, times: EventTimes, subplan: Subplan) -> None:
-    """Where a part of the key is a time, rows that nothing waits for are final by that."""
+    """Note times that are part of the key: rows without waiters are final by them."""
     if subplan.wholes or any(scan.ends for scan in subplan.scans):
         return
     for component in subplan.components or ():

@@ -1,1 +1,1 @@
-"""One transaction of a transform: read, run, write slice, checkpoint and watermark."""
+"""One transaction of a transform: read, run, write slice, checkpoint, watermark."""

@@ -32,7 +32,10 @@ def columns_text(schema: DataSchema) -> str:
 def check_columns(
     request: TransformRequest, before: Sequence[InputPosition], judged: JudgedTransform, call: EngineCall
 ) -> None:
-    """Raises InvalidData naming the new columns if the query makes something else of the inputs than of those of `before`."""
+    """Raises InvalidData if new columns change the query's meaning.
+
+    It names the new columns; the old ones are those of `before`.
+    """
     if [each.dataset_id for each in before] != [str(one.dataset_id) for one in request.inputs]:
         return  # these are other inputs altogether
     old = [None if each.columns is None else _schema(each.columns) for each in before]
@@ -50,7 +53,10 @@ def check_columns(
 
 
 def in_known_order(request: TransformRequest, before: Sequence[InputPosition]) -> TransformRequest:
-    """The request with the columns of its inputs in the order of `before`, new ones behind: states keep columns by their places."""
+    """The request with input columns in the order of `before`, new ones last.
+
+    States keep columns by their places.
+    """
     known = {each.dataset_id: each.columns for each in before}
 
     def in_order(one: TransformRequestInput) -> TransformRequestInput:
@@ -70,7 +76,7 @@ def discontinued(message: str, *, hint: str = _ANEW) -> InvalidData:
 
 
 def _meaning(request: TransformRequest, schemas: Sequence[DataSchema | None], call: EngineCall) -> str | None:
-    """What the query means over inputs of other columns, None if it means nothing there."""
+    """The query's meaning over inputs with other columns, None if it has none."""
     known = [
         (one.query_alias, one.vocabulary, one.data_schema if schema is None else schema)
         for one, schema in zip(request.inputs, schemas, strict=True)

@@ -87,7 +87,7 @@ class _Transaction:
 
 @dataclass(frozen=True, slots=True)
 class _Left:
-    """What a transaction leaves: its states by name, and how far the output is complete (None: not at all)."""
+    """What a transaction leaves: named states, how complete the output is (None: not)."""
 
     states: Mapping[str, StateToStore]
     late_rows_dropped: int
@@ -114,7 +114,7 @@ def execute_transform(request: TransformRequest, call: EngineCall) -> TransformR
 
 
 def _told(error: BaseException, call: EngineCall, plan: Plan) -> BaseException:
-    """What failed, with the rows that are to blame where they are known, or the constant."""
+    """The failure, with the rows to blame if they are known, or the constant."""
     if not isinstance(error, FailedRows):
         return at_failing_constant(error, Catalyst(call.session), plan)
     told = error.told(call.check)
@@ -228,7 +228,10 @@ def _aggregate_run(
 def _write(
     transaction: _Transaction, call: EngineCall, found: Generator[Records], left: Callable[[], _Left]
 ) -> TransformResult:
-    """Writes the slice of the records, and what they have `left` once all are there: the end of the slice is encoded meanwhile."""
+    """Write the slice of records and the checkpoint `left` after them.
+
+    The end of the slice is encoded meanwhile.
+    """
     request = transaction.request
     shape = SliceShape(
         schema=transaction.shape.slice,
@@ -286,7 +289,10 @@ def _write_checkpoint(transaction: _Transaction, left: _Left, path: Path) -> Che
 
 
 def _opened(request: TransformRequest, call: EngineCall, judged: JudgedTransform) -> StoredCheckpoint | None:
-    """The previous checkpoint with those that it builds on; without hashes it stands alone, and nothing builds on it."""
+    """The previous checkpoint with those that it builds on.
+
+    Without hashes it stands alone, and nothing builds on it.
+    """
     paths, hashes = request.checkpoint_paths, [str(each) for each in request.checkpoint_hashes]
     if not paths:
         began = next((one for one in request.inputs if one.offsets.begin), None)
@@ -308,7 +314,7 @@ def _check_continues(
     checkpoint: StoredCheckpoint,
     fingerprint: str,
 ) -> None:
-    """Raises InvalidData if the checkpoint is not the state that a transaction goes on from."""
+    """Raises InvalidData unless a transaction can continue from the checkpoint."""
     same_inputs = [each.dataset_id for each in checkpoint.inputs] == [str(one.dataset_id) for one in request.inputs]
     known = checkpoint.fingerprint == fingerprint or _is_of_previous(request, call, judged, checkpoint.fingerprint)
     if not same_inputs or not known:
@@ -323,7 +329,7 @@ def _check_continues(
 
 
 def _is_of_previous(request: TransformRequest, call: EngineCall, judged: JudgedTransform, fingerprint: str) -> bool:
-    """Whether a checkpoint is that of an earlier transform which said the same in other words."""
+    """Whether a checkpoint is of an earlier transform with the same meaning."""
     previous = request.previous
     if previous is None or fingerprint != _fingerprint(replace(request, transform=previous), judged):
         return False
@@ -331,7 +337,7 @@ def _is_of_previous(request: TransformRequest, call: EngineCall, judged: JudgedT
 
 
 def _fingerprint(request: TransformRequest, judged: JudgedTransform) -> str:
-    """What a checkpoint's state depends on: the statements, the inputs and their names, and the columns of the state."""
+    """Fingerprint of a state: statements, inputs with names, the state's columns."""
     state: list[str] = []
     if isinstance(judged.query, AggregateQuery) and judged.aggregate is not None:
         schema = GroupState.schema(key_fields(judged.query.columns), judged.aggregate.accumulators)
@@ -352,7 +358,10 @@ def _watermark_of(checkpoint: StoredCheckpoint | None) -> Instant | None:
 
 
 def _may_be_taken_back(transaction: _Transaction, call: EngineCall, error: BaseException) -> bool:
-    """Whether the interval may withdraw the row that failed: only rows are to blame, and few enough to be compared."""
+    """Whether the interval may withdraw the failed row.
+
+    Only rows are to blame, and few enough to be compared.
+    """
     rows = sum(len(one.offsets) for one in transaction.request.inputs)
     known = as_odf_error(error.error if isinstance(error, FailedRows) else error)
     return isinstance(known, InvalidData) and rows <= call.settings.taken_back_rows_max

@@ -24,7 +24,10 @@ _NO_IDENTITY = -1
 
 
 def records(rows: pa.Table, weights: Longs, identities: pa.Array | None, event_time: str) -> Records:
-    """Records of changed rows. `identities` are longs, null for a row that has none; `rows` are those of the output."""
+    """Records of changed rows.
+
+    `identities` are longs, null for a row that has none; `rows` are those of the output.
+    """
     if (weights == 1).all():
         return _all_new(rows, event_time)
     positions, signs = _net(rows, weights)
@@ -44,7 +47,7 @@ def records(rows: pa.Table, weights: Longs, identities: pa.Array | None, event_t
 
 
 def _all_new(rows: pa.Table, event_time: str) -> Records:
-    """Records of rows that all come for the first time, as in a first run: nothing is compared, nothing copied."""
+    """Records of rows that are all new, as in a first run: no comparison, no copy."""
     operations = np.full(rows.num_rows, int(OperationType.APPEND), dtype=np.int32)
     return Records.ordered(operations, rows, _order(rows, None, operations, event_time))
 
@@ -76,7 +79,10 @@ def _pairs(positions: Longs, signs: Longs, identities: pa.Array | None) -> tuple
 
 
 def _order(rows: pa.Table, leads: Longs | None, operations: Longs, event_time: str) -> Longs:
-    """By event time, nulls first, then by the row; what is withdrawn before what is added. `leads` None: all rows."""
+    """By event time, nulls first, then by the row.
+
+    What is withdrawn before what is added. `leads` None: all rows.
+    """
     if not len(operations):
         return np.zeros(0, dtype=np.int64)
     times = one_array(rows.column(event_time))

@@ -33,7 +33,10 @@ _NANOS_PER_MICRO = 1_000
 
 
 def open_group_from(query: AggregateQuery, event_time: str, watermark: Instant | None) -> Instant | None:
-    """The least event time that a group can have which still waits; the inputs' least watermark if none waits."""
+    """The least event time that a group can have which still waits.
+
+    The inputs' least watermark if none waits.
+    """
     if watermark is None or query.window is None:
         return watermark
     least_us = _least_open_us(query, event_time, micros(watermark) or 0)

@@ -22,7 +22,7 @@ FEW_ROWS = 50_000
 
 @dataclass(frozen=True, slots=True)
 class StageWork:
-    """A stage that can begin: how many changes it reads, and how its own are computed, from any thread."""
+    """A stage that can begin: its number of changes, and a thread-safe computation."""
 
     rows: int
     compute: Callable[[], Delta]
@@ -43,7 +43,10 @@ def computed_stages(
 
 
 class _Order:
-    """Stages on their way. `begun` are those that could begin, `running` those that other threads compute."""
+    """Stages on their way.
+
+    `begun` are those that could begin, `running` those that other threads compute.
+    """
 
     def __init__(
         self, call: EngineCall, needs: Sequence[frozenset[int]], begin: Begin, taken: Callable[[Delta], None]
@@ -66,7 +69,10 @@ class _Order:
         return [found for found in self._done if found is not None]
 
     def _start(self, threads: ThreadPoolExecutor) -> None:
-        """Hands over what can be computed beside others; computes what can not when it is alone."""
+        """Hands over what can be computed beside others.
+
+        Computes what can not when it is alone.
+        """
         for number in self._ready():
             work = self._begun.get(number) or self._begin(number, self._done)
             self._begun[number] = work

@@ -58,7 +58,10 @@ _NANOS_PER_MICRO = 1_000
 
 
 class StageStates:
-    """Where stages find what earlier transactions have left; `opened` are all that were asked for."""
+    """Where stages find what earlier transactions have left.
+
+    `opened` are all that were asked for.
+    """
 
     def __init__(self, checkpoint: StoredCheckpoint | None, work: StateWork) -> None:
         self._checkpoint = checkpoint
@@ -167,7 +170,10 @@ class StagedTransaction:
         return sum(len(np.unique(np.concatenate(offsets))) for offsets in self._dropped.values())
 
     def records(self, line: Timeline) -> Generator[Records]:
-        """The records of all steps in order. Raises InvalidData, LimitExceeded, what Spark raises on an expression."""
+        """The records of all steps in order.
+
+        Raises InvalidData, LimitExceeded, what Spark raises on an expression.
+        """
         runs = list(self._cut(line))
         for done, run in enumerate(runs):
             self._call.progress("stages", done, len(runs))
@@ -199,7 +205,7 @@ class StagedTransaction:
                 running.expire(rules, bounds)
 
     def open_from(self, watermark: Instant | None) -> Instant | None:
-        """The least event time that a row can have which still waits for the watermark to go on."""
+        """The least event time of a row that still waits for the watermark."""
         at_us = micros(watermark)
         if at_us is None or watermark is None or not self._query.timed:
             return watermark
@@ -365,7 +371,7 @@ def groups_name(stage: int) -> str:
 
 
 def state_columns(query: StagedQuery) -> list[str]:
-    """What states of a query look like, by which a checkpoint of another is told apart."""
+    """Columns of a query's states, to recognise another query's checkpoint."""
     found: list[str] = []
     for number, stage in enumerate(query.stages):
         if isinstance(stage, GroupStage):

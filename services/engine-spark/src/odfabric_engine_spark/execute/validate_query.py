@@ -82,7 +82,7 @@ def _judged(request: ValidateRequest, call: EngineCall) -> ValidateResult:
 def _with_windows_of_flink(
     problems: Sequence[QueryProblem], queries: Sequence[str], judge: Judge
 ) -> Sequence[QueryProblem]:
-    """Problems of statements with Flink's windows, with these as Spark has them where that is accepted."""
+    """Errors of statements with Flink windows, translated to Spark where accepted."""
     ours = [not _has_window_of_flink(query) for query in queries]
     if all(ours) or any(each.suggestion for each in problems):
         return problems
@@ -129,7 +129,10 @@ def _described(one: QueryInput, call: EngineCall) -> QueryInput:
 
 
 def _foreign(request: ValidateRequest, call: EngineCall) -> ValidateResult:
-    """A transform of another engine is refused; what it would be in Spark SQL is told if that is accepted."""
+    """A transform of another engine is refused.
+
+    What it would be in Spark SQL is told if that is accepted.
+    """
     # Loading the grammars takes longer than judging a query, and few engines ever need them.
     from odfabric_engine_spark.sql.dialects import Translation, Untranslatable, translate
 
@@ -162,7 +165,10 @@ def _foreign(request: ValidateRequest, call: EngineCall) -> ValidateResult:
 
 
 def _plain_columns(inputs: Sequence[QueryInput]) -> frozenset[str]:
-    """Columns that are texts or integers in all inputs that have them; none if the columns of an input are not known."""
+    """Columns that are texts or integers in all inputs that have them.
+
+    None if the columns of an input are not known.
+    """
     if any(one.data_schema is None for one in inputs):
         return frozenset()
     schemas = [data_schema_to_arrow(one.data_schema) for one in inputs if one.data_schema is not None]

@@ -27,7 +27,10 @@ FREEZE_HINT = (
 
 @dataclass(frozen=True, slots=True)
 class DatasetColumns:
-    """Data columns by name, all of them optional to read. `reserved` are names of system columns that a file may use for its own."""
+    """Data columns by name, all of them optional to read.
+
+    `reserved` are names of system columns that a file may use for its own.
+    """
 
     types: dict[str, pa.DataType]
     event_time: str
@@ -35,7 +38,10 @@ class DatasetColumns:
 
     @classmethod
     def of(cls, request: IngestRequest) -> DatasetColumns | None:
-        """Those that decide; None if the read step or a preprocess query says what there is, or the dataset has no columns yet."""
+        """The dataset's columns, if they decide; else None.
+
+        None if the read step or a preprocess query says what there is, or the dataset has no columns yet.
+        """
         read = request.read
         is_declared = read.schema is not None or read.ddl_schema is not None
         if request.data_schema is None or request.preprocess is not None or is_declared:
@@ -48,13 +54,16 @@ class DatasetColumns:
         return cls(types, names.event_time, system)
 
     def type_of(self, name: str) -> pa.DataType | None:
-        """What a field of this name is read as; None for one that the dataset has no column for."""
+        """What a field of this name is read as.
+
+        None for one that the dataset has no column for.
+        """
         if name not in self.types and name in self.reserved:
             name = f"_{name}"
         return self.types.get(name)
 
     def schema(self, found: pa.Schema, *, place: Place, partial: bool) -> pa.Schema:
-        """The columns of files that have the fields `found`, whose types only count for event times.
+        """Columns of files with the fields `found`; types only count for event times.
 
         `partial`: fields that are not there are null; otherwise each column must be there. Raises InvalidData naming those that do not fit.
         """

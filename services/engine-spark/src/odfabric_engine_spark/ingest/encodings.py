@@ -24,7 +24,9 @@ _BOM = "\ufeff"
 
 @dataclass(frozen=True, slots=True)
 class Utf8File:
-    """A file that is UTF-8 throughout. `start` is where its text begins: behind the byte order mark, if it has one.
+    """A file that is UTF-8 throughout.
+
+    `start` is where its text begins: behind the byte order mark, if it has one.
 
     `name` is what users call it; `special` are the characters asked for that occur in it.
     """
@@ -44,14 +46,19 @@ class Utf8File:
 
 
 def known_encoding(name: str | None) -> str:
-    """The name under which Python knows an encoding. Raises InvalidManifest for one that is not offered."""
+    """The name under which Python knows an encoding.
+
+    Raises InvalidManifest for one that is not offered.
+    """
     if problem := check_encoding(name):
         raise problem
     return encoding_name(name) or UTF_8
 
 
 def as_utf8(path: Path, name: str, *, encoding: str, scratch: Path, watched: str) -> Utf8File:
-    """The file as UTF-8, written anew below `scratch` if it is something else; `watched` are characters to look for.
+    """The file as UTF-8, written anew below `scratch` if it is something else.
+
+    `watched` are characters to look for.
 
     Raises InvalidData for a file that is no text, and with line and column for bytes that are not of the encoding.
     """
@@ -82,7 +89,10 @@ _OTHER_ENCODING = "name the file's encoding in the read step, or convert it"
 
 
 def _refuse_other_files(path: Path, name: str, encoding: str) -> None:
-    """Raises InvalidData for a file of another kind, which some encodings would read as text."""
+    """Raises InvalidData for another kind of file that would decode as text.
+
+    Some encodings would read it.
+    """
     with path.open("rb") as source:
         begin = source.read(BEGIN_BYTES)
     place = Place(file=name, line=1)

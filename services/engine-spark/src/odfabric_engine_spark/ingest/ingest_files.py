@@ -100,7 +100,10 @@ def _taken_in(request: IngestRequest, files: tuple[InputFile, ...], call: Engine
 
 @dataclass(slots=True)
 class _Work:
-    """One ingest on its way; what it has come to decides what a failure of Spark means."""
+    """One ingest on its way.
+
+    What it has come to decides what a failure of Spark means.
+    """
 
     request: IngestRequest
     call: EngineCall
@@ -182,7 +185,10 @@ def _merge_and_write(request: IngestRequest, prepared: Prepared, call: EngineCal
 
 
 def _written_plain(request: IngestRequest, rows: InputRows, shape: SliceShape, call: EngineCall) -> WrittenSlice | None:
-    """The slice of rows that need no Spark; None if they do. What Spark has to judge, it judges while they are written."""
+    """The slice of rows that need no Spark; None if they do.
+
+    What Spark has to judge, it judges while they are written.
+    """
     if not _may_be_plain(request):
         return None
     output = call.exchange.output(request.new_data_path)
@@ -225,7 +231,7 @@ def _merged(
 
 
 def _count(rows: InputRows, request: IngestRequest, call: EngineCall) -> int | None:
-    """How many rows were given to the merge, None if counting them would take as long as reading them again.
+    """How many rows went to the merge, None if counting means reading them again.
 
     Those of a Snapshot are counted anyway: what it may lose depends on how many there were.
     """
@@ -236,7 +242,10 @@ def _count(rows: InputRows, request: IngestRequest, call: EngineCall) -> int | N
 
 
 def check_input(schema: pa.Schema, request: IngestRequest) -> None:
-    """Refuses columns with names of system columns, and event times that are no times. Raises InvalidData."""
+    """Refuses columns with names of system columns, and event times that are no times.
+
+    Raises InvalidData.
+    """
     vocabulary = request.vocabulary
     for name in reserved_names(request.merge, vocabulary):
         if name in schema.names:
@@ -257,7 +266,10 @@ def check_input(schema: pa.Schema, request: IngestRequest) -> None:
 
 
 def _check_names(schema: pa.Schema, request: IngestRequest, *, bytes_max: int) -> None:
-    """Refuses names that a new dataset cannot have: its first slice is the last moment. Raises InvalidData, LimitExceeded."""
+    """Refuse names that a new dataset cannot have, before its first slice.
+
+    Raises InvalidData, LimitExceeded.
+    """
     columns = arrow_to_data_schema(schema)
     for problem in name_problems(columns, request.vocabulary, bytes_max=bytes_max, known=request.known_columns):
         raise problem.error(bytes_max=bytes_max)
@@ -288,7 +300,7 @@ def _floored(times: pa.Array) -> pa.Array:
 
 
 def with_event_time(rows: InputRows, request: IngestRequest) -> InputRows:
-    """Rows that have an event time column: nulls where the input has none, of the type that the dataset has."""
+    """Rows with an event time column of the dataset's type, null where missing."""
     name = request.vocabulary.event_time
     if name in rows.schema.names:
         return rows
@@ -304,7 +316,10 @@ def with_event_time(rows: InputRows, request: IngestRequest) -> InputRows:
 
 
 def _in_order_of_dataset(rows: InputRows, request: IngestRequest) -> pa.Schema:
-    """The columns of rows. Where nobody declared them their order means nothing, and they are put in that of the dataset."""
+    """The columns of rows.
+
+    Where nobody declared them their order means nothing, and they are put in that of the dataset.
+    """
     if rows.declared or request.data_schema is None:
         return rows.schema
     places = {name: place for place, name in enumerate(item.name for item in request.data_schema.fields)}

@@ -28,7 +28,10 @@ _MILLIS_PER_DAY = SECONDS_PER_DAY * 1000
 def append_plain(
     rows: InputRows, shape: SliceShape, event_time: Instant, call: EngineCall, *, output: Path
 ) -> WrittenSlice | None:
-    """Writes the rows as appended ones, `event_time` where they have none; None if it needs Spark. Raises as `write_slice`."""
+    """Writes the rows as appended ones, `event_time` where they have none.
+
+    None if it needs Spark. Raises as `write_slice`.
+    """
     if rows.plain is None or any(_has_map(item.type) for item in rows.schema):
         return None
     name = shape.vocabulary.event_time

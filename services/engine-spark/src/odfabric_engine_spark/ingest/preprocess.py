@@ -70,7 +70,9 @@ EVENT_TIME = "event-time"
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Rows to be merged; `ties` order rows that the strategy does not. `ordered`: in the order in which they were given.
+    """Rows to be merged; `ties` order rows that the strategy does not.
+
+    `ordered`: in the order in which they were given.
 
     `renamed` are columns that do not have the name any more with which they came.
     """
@@ -89,7 +91,10 @@ def prepare(
     vocabulary: DatasetVocabulary,
     call: EngineCall,
 ) -> Prepared:
-    """The rows after preprocessing. Raises InvalidQuery for SQL that is refused, InvalidData."""
+    """The rows after preprocessing.
+
+    Raises InvalidQuery for SQL that is refused, InvalidData.
+    """
     if transform is not None:
         return _by_sql(rows, transform, call)
     if rows.declared:
@@ -138,7 +143,10 @@ def _result(stored: DataFrame, schema: pa.Schema, transform: TransformSql, call:
 
 
 def _failed_row(rows: InputRows, transform: TransformSql, call: EngineCall, *, row_wise: bool) -> OdfError | None:
-    """Why the SQL fails, with the row of the input that is to blame, and where this stands. None if it does not fail on it alone."""
+    """Why the SQL fails, with the input row to blame and its place.
+
+    None if it does not fail on it alone.
+    """
 
     def compute(tables: Sequence[pa.Table]) -> pa.Table:
         return collected(_result(local_rows(call.session, tables[0]), rows.schema, transform, call))
@@ -182,7 +190,7 @@ def _stored(rows: InputRows, call: EngineCall) -> DataFrame:
 
 
 def _not_null(item: pa.Field) -> Column:
-    """The column; Spark is told that a required one holds no nulls, which reading has made sure of."""
+    """The column, declared without nulls to Spark; reading has verified it."""
     value = column(item.name)
     default = None if item.nullable else _default(item.type)
     return value if default is None else F.coalesce(value, F.lit(default).cast(spark_type(item.type, item.name)))
@@ -213,7 +221,10 @@ def _keeps_order(frame: DataFrame) -> bool:
 
 
 def _new_names(rows: InputRows, strategy: MergeStrategy, vocabulary: DatasetVocabulary) -> dict[str, str]:
-    """Columns with the names of system columns, and the names that they get, as in the reference. Raises InvalidData."""
+    """Columns with system names, and their new ones as in the reference.
+
+    Raises InvalidData.
+    """
     reserved = reserved_names(strategy, vocabulary)
     names = {name: f"_{name}" for name in rows.schema.names if name in reserved}
     for name, stored_as in names.items():

@@ -68,7 +68,9 @@ def set_apart(
     contract: FieldContract | None,
     preprocessed: bool,
 ) -> tuple[InputFile, ...]:
-    """Copies of the files without the rows that cannot be read, which are added to `rejected`; the files as they are for other formats.
+    """Copies of the files without unreadable rows, which go to `rejected`.
+
+    Files of other formats stay as they are.
 
     Raises InvalidData for what is wrong with a file as a whole, LimitExceeded for too many rows.
     """

@@ -63,7 +63,9 @@ def read_input(
     contract: FieldContract | None = None,
     preprocessed: bool = False,
 ) -> InputRows | None:
-    """The rows of all files in order, None if there is no frame. `columns` decide where the step has no schema.
+    """The rows of all files in order, None if there is no frame.
+
+    `columns` decide where the step has no schema.
 
     `preprocessed`: a query makes other columns of these, so they may have types that no slice holds. `contract`: what becomes of fields that
     the schema does not declare.
@@ -120,7 +122,10 @@ def json_reader(
 def texts_of(
     step: ReadStepCsv | ReadStepNdJson | ReadStepJson, files: tuple[InputFile, ...], call: EngineCall
 ) -> list[Utf8File]:
-    """The files with content as UTF-8. Raises InvalidData for bytes that are not of the encoding, or a page instead of JSON."""
+    """The files with content as UTF-8.
+
+    Raises InvalidData for bytes that are not of the encoding, or a page instead of JSON.
+    """
     if isinstance(step, ReadStepCsv):
         options = CsvOptions.of(step)
         return _texts(files, options.encoding, options.watched, call)

@@ -76,7 +76,7 @@ class StagingWriter:
             self._write_group()
 
     def finish(self, *, largest_row_bytes: int = 0) -> Staged:
-        """Closes the file and gives its rows to Spark, which is told how many of them fit into memory at once."""
+        """Close the file and give Spark its rows, with how many fit into memory at once."""
         self._write_group()
         self._writer.close()
         make_frame = cache(lambda: self._frame(largest_row_bytes))

@@ -22,7 +22,7 @@ _FORMATS = TextFormats(RFC3339_DATE, RFC3339_TIMESTAMP)
 
 
 def refused_event_time(read: InputRows, name: str, row: int) -> InvalidData:
-    """Why the value of the event time column at a row of the input is no time, and what to write."""
+    """Why a row's event time value is no time, and what to write."""
     found = read.frame.where(F.col(ROW) == row).select(column(name).cast("string")).collect()
     text = str(found[0][0]) if found else ""
     place = replace(read.locate(row), field=name)

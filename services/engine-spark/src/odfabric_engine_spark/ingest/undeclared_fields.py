@@ -16,7 +16,10 @@ _COUNTED_MAX = 1_000
 
 
 class UndeclaredFields:
-    """Counts the rows that have a value in a field that is not among `declared`, and keeps the first `sampled` values of each."""
+    """Counts rows with values in fields outside `declared`, and samples them.
+
+    Keeps the first `sampled` values of each.
+    """
 
     def __init__(self, declared: Iterable[str], *, sampled: int = 0) -> None:
         self._declared = frozenset(declared)
@@ -25,7 +28,7 @@ class UndeclaredFields:
         self._values: dict[str, list[object]] = {}
 
     def add(self, members: Mapping[str, object]) -> str | None:
-        """Takes in one row, and gives the first of its fields that has a value but no column."""
+        """Take in one row; its first field that has a value but no column."""
         found = None
         for name, value in members.items():
             if name in self._declared or value is None:
@@ -35,7 +38,7 @@ class UndeclaredFields:
         return found
 
     def count(self, name: str, rows: int, values: Sequence[object] = ()) -> None:
-        """Takes in so many rows that have a value in the field of this name, and some of their values."""
+        """Take in a count of rows with a value in the field, and some values."""
         if rows and (name in self._rows or len(self._rows) < _COUNTED_MAX):
             self._rows[name] += rows
             kept = self._values.setdefault(name, [])
@@ -47,6 +50,9 @@ class UndeclaredFields:
         return self._values if self._sampled else {}
 
     def listed(self) -> tuple[UndeclaredField, ...]:
-        """Those of most rows, each with its rows; of as many rows in the order in which they came."""
+        """Those of most rows, each with its rows.
+
+        Of as many rows in the order in which they came.
+        """
         most = self._rows.most_common(UNDECLARED_LISTED_MAX)
         return tuple(UndeclaredField(name=name, rows=rows) for name, rows in most)

@@ -10,7 +10,7 @@ from odfabric.errors import InvalidData
 
 @dataclass(frozen=True, slots=True)
 class WrongRow:
-    """Lines `line` to `end` (not included; None: to the end of the file) of a file, from 1."""
+    """Lines `line` to `end` (exclusive; None: to the end) of a file, from 1."""
 
     file: Path
     line: int

@@ -18,7 +18,10 @@ from odfabric_engine_spark.sql.refusal import (
 
 
 def arrow_type(expression: Expression) -> pa.DataType:
-    """The Arrow type in which Spark hands out an expression. Raises Refused for one that has none: a list of nothing, months."""
+    """The Arrow type in which Spark hands out an expression.
+
+    Raises Refused for one that has none: a list of nothing, months.
+    """
     try:
         return to_arrow_type(_parse_datatype_json_string(expression.dataType().json()), timezone="UTC")
     except (ValueError, PySparkTypeError) as error:

@@ -65,7 +65,10 @@ def columns_used(plan: Plan) -> set[int]:
 
 
 def trace(catalyst: Catalyst, expression: Expression, plan: Plan) -> list[Expression | None]:
-    """The expression in terms of each scan's row, from left to right; None where it is made by an explode."""
+    """The expression in terms of each scan's row, from left to right.
+
+    None where it is made by an explode.
+    """
     name = simple_name(plan)
     if scan_alias(plan) is not None:
         return [expression]

@@ -17,7 +17,7 @@ from odfabric_engine_spark.spark.catalyst.plan_nodes import Plan, children, expr
 
 @dataclass(frozen=True, slots=True)
 class DuplicatedInputs:
-    """`numbers` has the columns of these uses by id, with the same number for all copies of one.
+    """`numbers` has these uses' columns by id, equal for all copies of one.
 
     `repeated` are the numbers of uses that stand in several places of the query itself, as those of a name in WITH do.
     """

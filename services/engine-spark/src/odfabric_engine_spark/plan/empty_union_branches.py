@@ -31,7 +31,10 @@ _NEEDS_RIGHT = RIGHT_KEPT | {"LeftSemi"}
 
 
 def without_dead_branches(catalyst: Catalyst, plan: Plan) -> Plan:
-    """The plan without those branches; where there are any, also without conditions that always hold."""
+    """The plan without those branches.
+
+    Where there are any, also without conditions that always hold.
+    """
     union = catalyst.companion("org.apache.spark.sql.catalyst.trees.TreePattern").UNION()
     return _living(catalyst, plan)[0] if plan.containsPattern(union) else plan
 
@@ -67,7 +70,7 @@ def _gives_nothing(node: Plan, name: str, dead: Sequence[bool]) -> bool:
 
 
 def _with_columns_of(catalyst: Catalyst, union: Plan, branch: Plan) -> Plan:
-    """A branch with the columns of a union, which are known by the ids of its first branch."""
+    """A branch with the union's columns, whose ids are those of its first branch."""
     columns = zip(output_of(branch), output_of(union), strict=True)
     named = [catalyst.named(own, str(known.name()), like=known) for own, known in columns]
     return catalyst.logical.Project(catalyst.seq(named), branch)

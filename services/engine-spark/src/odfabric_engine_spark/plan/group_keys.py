@@ -30,7 +30,10 @@ def has_bytes(expression: Expression) -> bool:
 
 
 def can_be_key(expression: Expression) -> bool:
-    """Whether equal values of this type are equal bytes once floats have one zero and one NaN (nested ones have not)."""
+    """Whether equal values are equal bytes once floats are normalised.
+
+    One zero and one NaN (nested ones have not).
+    """
     text = type_text(expression)
     if not has_bytes(expression) or "collat" in text.lower():
         return False
@@ -55,7 +58,7 @@ class KeyColumn:
         return tuple(pa.field(f"{self.name}_{member.name}", member.type) for member in self.arrow)
 
     def shown(self, columns: Mapping[str, pa.Array]) -> pa.Array:
-        """Made of the physical columns: as the query sees it, to which a window is a struct."""
+        """The key as the query sees it, from physical columns: a window is a struct."""
         arrays = [columns[field.name] for field in self.fields]
         return pa.StructArray.from_arrays(arrays, fields=list(self.arrow)) if self.is_window else arrays[0]
 

@@ -36,7 +36,10 @@ class InputTable:
 
     @classmethod
     def of(cls, alias: str, vocabulary: DatasetVocabulary, schema: DataSchema) -> InputTable:
-        """From a dataset's schema. Raises IncompatibleSchema naming a column whose type Spark does not have."""
+        """From a dataset's schema.
+
+        Raises IncompatibleSchema naming a column whose type Spark does not have.
+        """
         arrow = data_schema_to_arrow(schema, encodings=False)
         fields = [_declared_field(field, field.name) for field in arrow]
         return cls(alias, vocabulary, arrow, marked_schema(spark_types.StructType(fields), alias))

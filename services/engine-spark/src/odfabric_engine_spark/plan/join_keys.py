@@ -21,7 +21,10 @@ JOINS = LEFT_KEPT | RIGHT_KEPT | {"FullOuter"}
 
 @dataclass(frozen=True, slots=True)
 class EqualPair:
-    """`left` over the left side equals `right` over the right side; `of_nulls`: two nulls are equal too."""
+    """`left` over the left side equals `right` over the right side.
+
+    `of_nulls`: two nulls are equal too.
+    """
 
     left: Expression
     right: Expression

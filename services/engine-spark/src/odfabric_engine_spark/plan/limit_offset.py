@@ -33,7 +33,10 @@ _NUMBERED = frozenset({"GlobalLimit", "Offset"})
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """The rows with numbers above `skipped` up to `last` in the order of a Sort; `projects` are the selections above it, top first."""
+    """The rows with numbers above `skipped` up to `last` in the order of a Sort.
+
+    `projects` are the selections above it, top first.
+    """
 
     skipped: int
     last: int
@@ -42,7 +45,7 @@ class _Taken:
 
 
 def without_limit(plan: Plan) -> Plan:
-    """What EXISTS asks for: whether there is a row does not depend on how many are taken, as long as one is."""
+    """EXISTS without LIMIT: it does not matter how many rows are taken, if any."""
     while simple_name(plan) in ("GlobalLimit", "LocalLimit") and _number(plan.limitExpr()) > 0:
         (plan,) = children(plan)
     return plan

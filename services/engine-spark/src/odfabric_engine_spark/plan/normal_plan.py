@@ -52,7 +52,9 @@ _SET_OPERATIONS = (
 
 @dataclass(frozen=True, slots=True)
 class NormalQuery:
-    """A query as a normal plan. `timed`: part of it waits for the watermark. `times` are the event times of its plans.
+    """A query as a normal plan.
+
+    `timed`: part of it waits for the watermark. `times` are the event times of its plans.
 
     `duplicates` are the uses of inputs that are read in several places, where rows may come only so late.
     """
@@ -68,7 +70,10 @@ class NormalQuery:
 def normal_plan(
     query: ResolvedQuery, tables: Mapping[str, InputTable], temporal_tables: Mapping[str, tuple[str, ...]]
 ) -> NormalQuery:
-    """The normal plan of a resolved query; `temporal_tables` gives primary keys by name. Raises Refused."""
+    """The normal plan of a resolved query.
+
+    `temporal_tables` gives primary keys by name. Raises Refused.
+    """
     catalyst = query.catalyst
     try:
         inlined = catalyst.with_inlined_ctes(query.plan)
@@ -90,7 +95,7 @@ def normal_plan(
 
 
 class _Plain:
-    """Takes names, set operations, LATERAL and subqueries out of plans, and ties out of windows, from the inside out."""
+    """Rewrites names, set operations, LATERAL, subqueries, window ties, inside out."""
 
     def __init__(self, catalyst: Catalyst, times: EventTimes, primary_keys: Mapping[str, tuple[str, ...]]) -> None:
         self._catalyst = catalyst

@@ -33,7 +33,10 @@ is one: in FROM a, b, c the first two may have none, and a join without a key to
 
 
 def with_filters_pushed(catalyst: Catalyst, plan: Plan) -> Plan:
-    """The same rows, filtered as early as Spark would filter them. Raises Refused if a condition reads the clock down there."""
+    """The same rows, filtered as early as Spark would filter them.
+
+    Raises Refused if a condition reads the clock down there.
+    """
     waiting: dict[int, Plan] = {}
     plan = _with_columns_for_conditions(catalyst, with_results_apart(catalyst, plan))
     pushed = without_dead_branches(catalyst, catalyst.settled(_set_apart(catalyst, plan, waiting), *_RULES))
@@ -73,7 +76,10 @@ def _is_condition(group: Expression) -> bool:
 
 
 def _set_apart(catalyst: Catalyst, node: Plan, waiting: dict[int, Plan]) -> Plan:
-    """The plan with a scan in the place of each filter that waits; these, done below, by the first column of the scan."""
+    """The plan with a scan in the place of each filter that waits.
+
+    These, done below, by the first column of the scan.
+    """
     if is_timed_filter(node):
         scan = marked_scan(catalyst, output_of(node))
         below = [with_filters_pushed(catalyst, child) for child in children(node)]

@@ -19,7 +19,10 @@ from odfabric_engine_spark.spark.catalyst.plan_nodes import (
 
 @dataclass(frozen=True, slots=True)
 class LinearQuery:
-    """Rows map to rows: project, filter, explode, union all. `op_selected`: the query states the op of its output itself."""
+    """Rows map to rows: project, filter, explode, union all.
+
+    `op_selected`: the query states the op of its output itself.
+    """
 
     catalyst: Catalyst
     plan: Plan
@@ -29,7 +32,7 @@ class LinearQuery:
 
 @dataclass(frozen=True, slots=True)
 class AggregateQuery:
-    """`below` gives the rows of groups, `aggregate` is the node itself, `above` what is made of its rows."""
+    """`below` gives rows of groups, `aggregate` is the node, `above` uses its rows."""
 
     catalyst: Catalyst
     below: Plan

@@ -31,7 +31,7 @@ from odfabric_engine_spark.sql.spark_errors import spark_refused
 
 @dataclass(frozen=True, slots=True)
 class ResolvedQuery:
-    """The analysed plan of a transform, and the least lateness that a hint in it asks for."""
+    """A transform's analysed plan, and the least lateness that a hint asks for."""
 
     catalyst: Catalyst
     plan: Plan
@@ -46,7 +46,9 @@ def resolve_steps(
     settings: EngineSettings,
     temporal_tables: Collection[str] = (),
 ) -> ResolvedQuery:
-    """Resolves the statements in order; `temporal_tables` are those in which rows may be looked up.
+    """Resolves the statements in order.
+
+    `temporal_tables` are those in which rows may be looked up.
 
     Raises Refused naming the statement, LimitExceeded.
     """

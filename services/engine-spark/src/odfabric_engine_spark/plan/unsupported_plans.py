@@ -87,7 +87,10 @@ def check_normal(catalyst: Catalyst, plan: Plan) -> None:
 
 
 def _torn(node: Plan) -> Iterator[InvalidQuery]:
-    """A node that reads what no node below it gives would fail when it runs: a bug of ours, or a form that Spark cannot run either."""
+    """Report a node that reads what no node below gives.
+
+    It would fail when it runs: a bug of ours, or a form that Spark cannot run either.
+    """
     lost = [column for column in items(node.missingInput().toSeq()) if str(column.name()) != WATERMARK]
     if lost:
         # Names of columns belong to the query's author, numbers do not.
@@ -125,7 +128,10 @@ def _node_problems(catalyst: Catalyst, node: Plan) -> Iterator[InvalidQuery]:
 
 
 def _lists_beside_distinct(aggregate: Plan) -> Iterator[InvalidQuery]:
-    """Spark 4.3 fails on an ordered LISTAGG where it has to take apart a row for DISTINCT aggregates."""
+    """Refuse an ordered LISTAGG beside DISTINCT, on which Spark 4.3 fails.
+
+    Where it has to take apart a row for DISTINCT aggregates.
+    """
     calls = list(calls_of(aggregate))
     distinct = [call for call in calls if call.isDistinct()]
     # A sum of longs takes them as decimals (`whole_numbers`), which are values of their own.
@@ -178,7 +184,10 @@ def _may_be_null(key: Expression) -> bool:
 
 
 def _system_column_problems(nodes: list[Plan], tables: Mapping[str, InputTable]) -> Iterator[InvalidQuery]:
-    """Offset, op and system time of a row say nothing of the relation: a query that is not row-wise cannot read them."""
+    """Refuse offset, op and system time in queries that are not row-wise.
+
+    They say nothing of the relation.
+    """
     hidden: dict[int, str] = {}
     for node in nodes:
         alias = scan_alias(node)

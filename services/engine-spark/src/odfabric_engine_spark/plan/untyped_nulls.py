@@ -30,7 +30,7 @@ _READERS = frozenset({"Alias", "Cast", "SortOrder", "WindowSpecDefinition", "IsN
 
 
 def with_typed_nulls(catalyst: Catalyst, plan: Plan) -> Plan:
-    """The plan without columns that have no type, as far as they are a constant NULL that only such expressions read."""
+    """The plan without untyped NULL columns that only such expressions read."""
     # Most queries have no such column, and asking each column for its type costs as much as all the rest.
     if "null AS " not in str(plan.treeString(False, False, _FIELDS_MAX, False, False)):
         return plan
@@ -42,7 +42,10 @@ def with_typed_nulls(catalyst: Catalyst, plan: Plan) -> Plan:
 
 
 class _TypedNulls:
-    """Gives types from the scans of one plan upwards; `columns` are those that have been given one."""
+    """Gives types from the scans of one plan upwards.
+
+    `columns` are those that have been given one.
+    """
 
     def __init__(self, catalyst: Catalyst) -> None:
         self._catalyst = catalyst

@@ -1,4 +1,6 @@
-"""`python -m odfabric_engine_spark.process.cluster_process master|worker`: one process of a standalone cluster of Spark.
+"""One process of a standalone Spark cluster: its master or a worker.
+
+`python -m odfabric_engine_spark.process.cluster_process master|worker`.
 
 Owns how master and workers are started: with our Java and Spark's classes, without a shell, in an environment that is written anew.
 Invariant: a process takes part only with the secret, its page in the browser is on the loopback, and what it starts has the same

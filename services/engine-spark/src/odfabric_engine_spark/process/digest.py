@@ -26,7 +26,7 @@ _SUFFIXES = (".java", ".json", ".properties", ".py")
 
 
 def engine_digest(java: int) -> str:
-    """SHA3-256 in hexadecimal over our sources, the locked versions and the feature version of Java.
+    """Engine digest: SHA3-256 (hex) of sources, locked versions, Java feature version.
 
     Versions of Java write floats otherwise (since 19 the shortest text), and know letters of other years.
     """

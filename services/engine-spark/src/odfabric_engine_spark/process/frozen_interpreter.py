@@ -16,7 +16,9 @@ _OF_WATCH = 8
 
 
 class FrozenWatch:
-    """Begins when it is made, unless it has no length; from then on `moves` has to be called until its end.
+    """Begins when it is made, unless it has no length.
+
+    From then on `moves` has to be called until its end.
 
     A process that is stopped for longer, with its clock going on, is ended when it goes on.
     """

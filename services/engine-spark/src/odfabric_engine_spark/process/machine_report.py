@@ -1,4 +1,6 @@
-"""`python -m odfabric_engine_spark.process.machine_report`: what this machine offers to an engine, as one JSON object.
+"""What this machine offers to an engine, as one JSON object.
+
+`python -m odfabric_engine_spark.process.machine_report`.
 
 It runs in a process that ends at once, because trying a wall means to put it up. Starts no engine and no Java.
 """
@@ -17,7 +19,10 @@ from odfabric_engine_spark.spark.jvm.jvm_process import find_java
 
 
 def report() -> dict[str, object]:
-    """`java` is a version, or empty with `javaProblem` if no engine can be started; `namespaces` and `landlock` whether these walls can be had."""
+    """`java` is a version, or empty with `javaProblem` if no engine can be started.
+
+    `namespaces` and `landlock` whether these walls can be had.
+    """
     java, problem = "", "Spark is not installed"
     if find_spec("pyspark") is not None:
         try:

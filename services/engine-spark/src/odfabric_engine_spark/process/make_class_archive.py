@@ -1,4 +1,6 @@
-"""Makes the class archive: `python -m odfabric_engine_spark.process.make_class_archive CACHE_FOLDER`.
+"""Makes the class archive.
+
+`python -m odfabric_engine_spark.process.make_class_archive CACHE_FOLDER`.
 
 Owns the run that is recorded: a Spark that does once what every ingest and transform does. The engine starts it in the
 background when it finds no archive, at the lowest priority, and kills it with itself.

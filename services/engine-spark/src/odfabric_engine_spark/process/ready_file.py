@@ -23,7 +23,7 @@ def write_ready_file(file: Path, address: str, compat_address: str | None = None
 
 
 def remove_ready_file(file: Path) -> None:
-    """Removes the file if it is this process's: the next engine may have written its own."""
+    """Remove the file if it is this process's; the next engine may have its own."""
     with suppress(OSError, ValueError):
         if json.loads(file.read_text())["pid"] == os.getpid():
             file.unlink()

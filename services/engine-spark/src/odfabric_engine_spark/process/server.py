@@ -170,7 +170,10 @@ def _answer_the_last(code: int, servers: Sequence[grpc.Server], runner: CallRunn
 
 
 def _answer_in_order(servers: Sequence[grpc.Server], runner: CallRunner, settings: EngineSettings) -> None:
-    """Lets calls under way end by themselves for a while; those that do not are told that the end is none of their fault."""
+    """Lets calls under way end by themselves for a while.
+
+    Those that do not are told that the end is none of their fault.
+    """
     endings = [each.stop(settings.stop_s_max + _ANSWER_S) for each in servers]
     runner.await_calls(settings.stop_s_max)
     runner.let_go(by_others=True)

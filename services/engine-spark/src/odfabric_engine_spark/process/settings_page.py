@@ -1,4 +1,6 @@
-"""docs/engine-settings.md from the engine's settings: `python -m odfabric_engine_spark.process.settings_page > docs/engine-settings.md`.
+"""docs/engine-settings.md from the engine's settings.
+
+`python -m odfabric_engine_spark.process.settings_page > docs/engine-settings.md`.
 
 Owns what is said of each setting, here and by `--help`: the text below its line in `EngineSettings`. Not here: the settings
 (`settings`), those of the coordinator (`odfabric.settings`).
@@ -44,7 +46,10 @@ def settings_page() -> str:
 
 
 def descriptions() -> dict[str, str]:
-    """What each setting is, by name; those that are no limits are told of in the text of the class."""
+    """What each setting is, by name.
+
+    Those that are no limits are told of in the text of the class.
+    """
     (tree,) = ast.parse(inspect.getsource(EngineSettings)).body
     assert isinstance(tree, ast.ClassDef)
     found: dict[str, str] = {}

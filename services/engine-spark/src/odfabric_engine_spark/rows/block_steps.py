@@ -20,7 +20,9 @@ _NANOS_PER_MICRO = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One block of one input. Watermarks are in microseconds, None while there is none.
+    """One block of one input.
+
+    Watermarks are in microseconds, None while there is none.
 
     `own_before_us` is its input's watermark before the block, `after_us` the least of all inputs after it.
     """
@@ -46,12 +48,15 @@ class Timeline:
 
     @property
     def watermark(self) -> Instant | None:
-        """The least watermark of all inputs after the transaction; None while an input has none."""
+        """The least watermark of all inputs after the transaction.
+
+        None while an input has none.
+        """
         return least(self.after)
 
 
 def timeline(inputs: Sequence[TransformRequestInput], before: Sequence[Instant | None]) -> Timeline:
-    """The steps of all inputs by system time, those of one instant by the position of their input."""
+    """Steps of all inputs by system time, then by the position of the input."""
     blocks = [
         (step.system_time, position, index, block)
         for position, one in enumerate(inputs)
@@ -80,7 +85,10 @@ def micros(instant: Instant | None) -> int | None:
 
 
 def _blocks(one: TransformRequestInput) -> list[OffsetRange]:
-    """The rows of each block. Raises InvalidRequest if the blocks do not hold exactly the interval of the input."""
+    """The rows of each block.
+
+    Raises InvalidRequest if the blocks do not hold exactly the interval of the input.
+    """
     found: list[OffsetRange] = []
     begin = one.offsets.begin
     for step in one.steps:

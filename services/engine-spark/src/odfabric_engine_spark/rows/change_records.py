@@ -31,7 +31,7 @@ _TAKEN_ROWS = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Rows of the output with their operation types, in order: those of `source`, at `places` if they lie in another order there."""
+    """Output rows with operation types: those of `source`, reordered by `places`."""
 
     operations: Operations
     source: pa.Table
@@ -69,7 +69,7 @@ class Records:
 def changes(
     rows: pa.Table, before: Longs, after: Longs, steps: Longs, order: Callable[[Longs, Longs], pa.Table]
 ) -> Records:
-    """Records of identities whose row was at position `before` of `rows` and is at `after` (-1: none).
+    """Records of identities from position `before` to `after` of `rows` (-1: none).
 
     A row that one identity loses and another one gets in the same of `steps` did not change. `order` gives the columns to sort by,
     nulls first, for identities and the rows that they stand for: the new row of a pair.
@@ -102,7 +102,9 @@ def _leads(old: Longs, new: Longs) -> Longs:
 
 
 def _returned(rows: pa.Table, old: Longs, new: Longs, steps: Longs) -> bool:
-    """Strikes rows that go and come again within a step from `old` and `new`; whether there was one.
+    """Strikes rows that go and come again within a step from `old` and `new`.
+
+    Whether there was one.
 
     Identities have a total order here, and those without a partner are struck first, so that the outcome is one of the rows alone.
     """

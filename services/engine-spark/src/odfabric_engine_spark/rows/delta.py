@@ -39,7 +39,10 @@ class Delta:
 
     @classmethod
     def of(cls, columns: Sequence[pa.Array | pa.ChunkedArray], weights: Longs) -> Delta:
-        """From columns, under names by position; that a column has no nulls is nowhere promised."""
+        """From columns, under names by position.
+
+        That a column has no nulls is nowhere promised.
+        """
         return cls(pa.Table.from_arrays(list(columns), names=[f"c{at}" for at in range(len(columns))]), weights)
 
     @classmethod
@@ -52,7 +55,10 @@ class Delta:
 
     @classmethod
     def joined_within(cls, parts: Iterable[Delta], size: TransactionSize) -> Delta:
-        """Changes one after the other, as they come. Raises LimitExceeded as soon as they are more than may be in hand."""
+        """Changes one after the other, as they come.
+
+        Raises LimitExceeded as soon as they are more than may be in hand.
+        """
         found: list[Delta] = []
         in_hand = 0
         for part in parts:
@@ -73,7 +79,10 @@ class Delta:
 
 
 def added_up(delta: Delta) -> Delta:
-    """The net rows: none with weight zero, none both added and withdrawn. Where nothing is withdrawn they stay as they are."""
+    """The net rows: none with weight zero, none both added and withdrawn.
+
+    Where nothing is withdrawn they stay as they are.
+    """
     if (delta.weights > 0).all():
         return delta
     positions, (weights,) = net_weights(delta.rows, [delta.weights])
@@ -82,7 +91,7 @@ def added_up(delta: Delta) -> Delta:
 
 
 def net_weights(rows: pa.Table, weights: Sequence[Longs]) -> tuple[Longs, list[Longs]]:
-    """The first position of each different row, and for each list of weights their sums over its equals."""
+    """First positions of different rows, and sums of each weight list over equals."""
     if not rows.num_rows:
         return np.zeros(0, dtype=np.int64), [np.zeros(0, dtype=np.int64) for _ in weights]
     names = [f"key{index}" for index in range(rows.num_columns)]
@@ -100,7 +109,7 @@ def net_weights(rows: pa.Table, weights: Sequence[Longs]) -> tuple[Longs, list[L
 
 
 def _comparable(column: pa.Array) -> pa.Array:
-    """The column in a type by whose values Arrow can group, and whose equality is ours."""
+    """The column in a type that Arrow can group by our equality."""
     if types.is_nested(column.type):
         return row_bytes([column])
     if types.is_floating(column.type):

@@ -41,7 +41,7 @@ _ROW_CHARACTERS_MAX = 200
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What rows are called: by the input that they are of, "" for rows of a query's own, and by their first columns.
+    """What rows are called: their input ("" for a query's own) and first columns.
 
     `place_of` tells where a single row stands in a file.
     """
@@ -65,7 +65,10 @@ class FailedRows(Exception):
         self._search = search
 
     def told(self, check: Check) -> BaseException:
-        """The failure of as few rows as possible, which it names; `check` raises when there is no more time to look for them."""
+        """The failure of as few rows as possible, which it names.
+
+        `check` raises when there is no more time to look for them.
+        """
         try:
             return self._search(check)
         except Exception:  # noqa: BLE001 - whatever becomes of the search, the failure that is known is the answer
@@ -95,7 +98,10 @@ def computed_over(
 
 @contextmanager
 def found_again(compute: Callable[[], object]) -> Iterator[None]:
-    """Work of which rows are not at hand. Where rows are to blame, `compute` does the same with rows at hand when it is told."""
+    """Work of which rows are not at hand.
+
+    Where rows are to blame, `compute` does the same with rows at hand when it is told.
+    """
     try:
         yield
     except (PySparkException, Py4JError) as error:

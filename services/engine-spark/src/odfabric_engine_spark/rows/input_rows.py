@@ -42,7 +42,7 @@ class InputRows:
         self._rest: list[pa.RecordBatch] = []
 
     def take(self, count: int, *, bytes_max: int) -> pa.Table:
-        """The next `count` rows, or fewer if they would have more than about `bytes_max` bytes, but at least one.
+        """The next `count` rows, fewer beyond about `bytes_max` bytes, at least one.
 
         They come as Spark takes them, offsets and operations included. Raises InvalidData if a slice is damaged, a row is missing, or
         a value has no form in Spark.

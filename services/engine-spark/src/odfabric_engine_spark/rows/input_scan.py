@@ -54,7 +54,7 @@ class ScanRows:
         call: EngineCall,
         consolidated: bool,
     ) -> None:
-        """With `consolidated` all rows of the interval are looked at once before the first is given out."""
+        """With `consolidated` all rows of the interval are read before the first is given."""
         self._scans = scans
         self._needed = needed
         self._tables = tables
@@ -74,7 +74,9 @@ class ScanRows:
     def pieces(
         self, scan: int, *, rows_max: int, bytes_max: int, offsets: OffsetRange | None = None
     ) -> Iterator[pa.Table]:
-        """Rows of an interval in pieces of at most so many rows and about so many bytes, offsets and operations included.
+        """Rows of an interval in pieces of so many rows and bytes at most.
+
+        About so many bytes, offsets and operations included.
 
         Raises as InputRows.
         """
@@ -89,7 +91,10 @@ class ScanRows:
             yield piece
 
     def together(self, scan: int, pieces: Sequence[pa.Table], columns: Sequence[str] | None = None) -> pa.Table:
-        """Pieces of a scan as one table, all columns or some; without any it has the columns and no row."""
+        """Pieces of a scan as one table, all columns or some.
+
+        Without any it has the columns and no row.
+        """
         tables = [self._tables[self._scans[scan].alias].no_rows, *pieces]
         return joined(tables if columns is None else [table.select(columns) for table in tables])
 

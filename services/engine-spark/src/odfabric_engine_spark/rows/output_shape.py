@@ -19,7 +19,10 @@ from odfabric.model.vocabulary import DatasetVocabulary
 
 @dataclass(frozen=True, slots=True)
 class OutputShape:
-    """Columns of the output. `rows` are those that the query gives, in the order of slices: event time first."""
+    """Columns of the output.
+
+    `rows` are those that the query gives, in the order of slices: event time first.
+    """
 
     vocabulary: DatasetVocabulary
     rows: pa.Schema
@@ -42,7 +45,10 @@ class OutputShape:
         return arrow_to_data_schema(self.slice)
 
     def fitted(self, existing: DataSchema | None) -> OutputShape:
-        """The same columns under the dataset's schema. Raises IncompatibleSchema if they do not fit it."""
+        """The same columns under the dataset's schema.
+
+        Raises IncompatibleSchema if they do not fit it.
+        """
         if existing is None:
             return self
         known = data_schema_to_arrow(existing, encodings=False)
@@ -55,7 +61,10 @@ class OutputShape:
 
 
 def as_output(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Columns of the output in its types; digits below its resolution are cut, as everywhere in the format."""
+    """Columns of the output in its types.
+
+    Digits below its resolution are cut, as everywhere in the format.
+    """
     arrays = [_cast(one_array(rows.column(field.name)), field) for field in schema]
     return pa.Table.from_arrays(arrays, schema=pa.schema([field.with_nullable(True) for field in schema]))
 

@@ -42,7 +42,10 @@ class WithdrawnRows:
 
 
 def log_unmatched_retractions(source: str, rows: pa.Table, withdrawn: WithdrawnRows | None) -> None:
-    """Logs unmatched retractions; those of an input have offsets, those between stages have none."""
+    """Logs unmatched retractions.
+
+    Those of an input have offsets, those between stages have none.
+    """
     offsets = [] if withdrawn is None else withdrawn.offsets_of(rows)
     shown = ", ".join(map(str, offsets[:_OFFSETS_SHOWN_MAX])) + (", .." if len(offsets) > _OFFSETS_SHOWN_MAX else "")
     _log.warning(

@@ -98,7 +98,7 @@ def _as_first(catalyst: Catalyst, branch: Plan, union: Plan) -> list[Expression]
 
 
 def _expand(catalyst: Catalyst, node: Plan, below: Bound) -> Bound:
-    """Each of the rows that a row becomes has its hidden columns, under ids of their own."""
+    """Expanded rows keep their row's hidden columns, under new ids."""
     rows = [catalyst.seq([*items(projection), *below.hidden]) for projection in items(node.projections())]
     hidden = [column.newInstance() for column in below.hidden]
     output = catalyst.seq([*output_of(node), *hidden])

@@ -33,7 +33,10 @@ _MICROS = pa.timestamp("us", "UTC")
 
 @dataclass(frozen=True, slots=True)
 class RowExpressions:
-    """Expressions over rows that have the given columns, known by position; `places` are those of the plain ones."""
+    """Expressions over rows that have the given columns, known by position.
+
+    `places` are those of the plain ones.
+    """
 
     catalyst: Catalyst
     columns: tuple[Attribute, ...]

@@ -72,7 +72,10 @@ class _Chosen:
 
 @dataclass(frozen=True, slots=True)
 class _Windowed:
-    """The tumbling window of a time, or one of its bounds. Windows last `size_us`; one begins at `origin_us`."""
+    """The tumbling window of a time, or one of its bounds.
+
+    Windows last `size_us`; one begins at `origin_us`.
+    """
 
     field: pa.Field
     time: Place
@@ -124,7 +127,9 @@ class _Choice:
 
 @dataclass(frozen=True, slots=True)
 class RowMapping:
-    """Named expressions over a row-wise plan, made once per query. Tables of rows have their scan's columns, then hidden ones.
+    """Named expressions over a row-wise plan, made once per query.
+
+    Tables of rows have their scan's columns, then hidden ones.
 
     `copies`: at most so many rows windows that overlap and grouping sets make of a row; 1 too where a list says how many.
     """
@@ -145,7 +150,10 @@ class RowMapping:
         *,
         described: Sequence[Described] | None = None,
     ) -> RowMapping:
-        """The expressions have names and are over the plan's output. Rows are told as `described`, or as the scans name them."""
+        """The expressions have names and are over the plan's output.
+
+        Rows are told as `described`, or as the scans name them.
+        """
         told = None if described is None else tuple(described)
         return cls(catalyst, plan, tuple(named), told, _copies(plan), _choice_of(catalyst, plan, named))
 
@@ -154,7 +162,10 @@ class RowMapping:
         return projection(self.catalyst, bind(self.catalyst, self.plan, frames), self.named)
 
     def table(self, scans: Sequence[pa.Table]) -> pa.Table:
-        """The same over rows of this process. Raises FailedRows, ResultTooLarge, and what else Spark raises."""
+        """The same over rows of this process.
+
+        Raises FailedRows, ResultTooLarge, and what else Spark raises.
+        """
         if self._choice is not None and self._choice.can(scans[0]):
             return self._choice.of(scans[0])
 
@@ -222,13 +233,19 @@ def _chosen(catalyst: Catalyst, named: Expression, plan: Plan, positions: dict[i
 
 
 def _place(catalyst: Catalyst, value: Expression, plan: Plan, positions: dict[int, int]) -> Place | None:
-    """Where a scan has what an expression over a plan is; None for what is made on the way."""
+    """Where a scan has what an expression over a plan is.
+
+    None for what is made on the way.
+    """
     (source,) = trace(catalyst, value, plan)
     return None if source is None else place_of(source, positions)
 
 
 def place_of(value: Expression, positions: Mapping[int, int]) -> Place | None:
-    """Where rows have an expression over them, None if it has to be computed; `positions` are those of columns by id."""
+    """Where rows have an expression over them, None if it has to be computed.
+
+    `positions` are those of columns by id.
+    """
     members: list[int] = []
     while simple_name(value) == "GetStructField":
         members.insert(0, int(value.ordinal()))

@@ -29,7 +29,7 @@ _UINT64_AS_READ = T.DecimalType(20, 0)
 
 
 def read_slices(call: EngineCall, slices: Sequence[SliceFile], schema: pa.Schema) -> DataFrame:
-    """All rows of the slices, in no order, with the columns of `schema`, the dataset's own.
+    """All rows of the slices, unordered, with the columns of the dataset's `schema`.
 
     Raises Corrupt naming a file that is not a slice of this schema.
     """
@@ -43,7 +43,10 @@ def read_slices(call: EngineCall, slices: Sequence[SliceFile], schema: pa.Schema
 
 
 def _columns(file: Path, schema: pa.Schema) -> tuple[tuple[str, pa.DataType], ...]:
-    """Names and types of those columns of the schema that the file has. Slices of one dataset share few such lists."""
+    """Names and types of those columns of the schema that the file has.
+
+    Slices of one dataset share few such lists.
+    """
     try:
         found = pq.read_schema(file)
     except (pa.ArrowException, OSError) as error:
@@ -67,7 +70,10 @@ def _read(call: EngineCall, found: dict[str, pa.DataType], files: list[Path], sc
 
 
 def _type_as_read(name: str, arrow: pa.DataType) -> T.DataType:
-    """The type in which Spark can read a Parquet column; unsigned 64-bit integers are decimals to it."""
+    """The type in which Spark can read a Parquet column.
+
+    Unsigned 64-bit integers are decimals to it.
+    """
     if pa.types.is_uint64(arrow):
         return _UINT64_AS_READ
     if pa.types.is_dictionary(arrow):

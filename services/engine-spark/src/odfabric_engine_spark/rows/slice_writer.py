@@ -40,7 +40,10 @@ SINGLE_TASK_BYTES_MAX = 4 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SliceShape:
-    """What a slice looks like. `schema` has all columns in order, the system columns first."""
+    """What a slice looks like.
+
+    `schema` has all columns in order, the system columns first.
+    """
 
     schema: pa.Schema
     vocabulary: DatasetVocabulary
@@ -55,7 +58,10 @@ class SliceShape:
 
 @dataclass(frozen=True, slots=True)
 class WrittenSlice:
-    """What a slice file holds: `offsets` None if it has no rows, the greatest event time if there is one, how many records of each kind."""
+    """A slice file's contents: `offsets`, greatest event time, records by kind.
+
+    `offsets` are None if it has no rows, the event time if there is none.
+    """
 
     offsets: OffsetRange | None
     max_event_time: Instant | None
@@ -71,7 +77,9 @@ def write_slice(
     output: Path,
     bytes_estimate: int,
 ) -> WrittenSlice:
-    """Writes the rows of `frame`, sorted by `order` (a total one), to `output`; also a file without rows.
+    """Writes the rows of `frame`, sorted by `order` (a total one), to `output`.
+
+    Also a file without rows.
 
     `bytes_estimate` only chooses the first way to try. Raises InvalidData for nulls in required columns, IncompatibleSchema.
     """
@@ -88,7 +96,10 @@ def write_slice(
 def write_transformed(
     call: EngineCall, batches: Iterable[pa.RecordBatch], shape: SliceShape, *, output: Path
 ) -> WrittenSlice:
-    """`write_batches` for what a query made of its input, of any size. Raises LimitExceeded where that is too much."""
+    """`write_batches` for what a query made of its input, of any size.
+
+    Raises LimitExceeded where that is too much.
+    """
     return write_batches(call, _bounded(batches, call.settings.transform_output_bytes_max), shape, output=output)
 
 
@@ -106,7 +117,10 @@ def _bounded(batches: Iterable[pa.RecordBatch], bytes_max: int) -> Iterator[pa.R
 def write_batches(
     call: EngineCall, batches: Iterable[pa.RecordBatch], shape: SliceShape, *, output: Path
 ) -> WrittenSlice:
-    """Writes batches of sorted rows with the columns `shape.given`. Raises as `write_slice`, InvalidData for bytes that are no text."""
+    """Writes batches of sorted rows with the columns `shape.given`.
+
+    Raises as `write_slice`, InvalidData for bytes that are no text.
+    """
     nulls = NullCounts(shape.schema)
     event_times = _Maximum()
     operations: Counter[int] = Counter()
@@ -156,7 +170,10 @@ def _complete(batch: pa.RecordBatch, shape: SliceShape, rows_before: int) -> pa.
 
 
 def _refuse_broken_texts(batch: pa.RecordBatch, shape: SliceShape) -> None:
-    """No reader of a slice could show them. Rows that are withdrawn may have some: they are in the dataset already."""
+    """No reader of a slice could show them.
+
+    Rows that are withdrawn may have some: they are in the dataset already.
+    """
     for name, array in zip(batch.schema.names, batch.columns, strict=True):
         if not _has_text(array.type) or _is_valid(array):
             continue
@@ -194,7 +211,10 @@ class _Maximum:
         self.instant: Instant | None = None
 
     def add(self, times: pa.Array) -> None:
-        """Takes in a column of dates or timestamps; other types (only in merges without an input check) have none."""
+        """Takes in a column of dates or timestamps.
+
+        Other types (only in merges without an input check) have none.
+        """
         if types.is_date32(times.type):
             unit_ns = SECONDS_PER_DAY * NANOS_PER_SECOND
             times = times.cast(pa.int32())

@@ -49,7 +49,9 @@ _SILENCE = (Py4JError, OSError)
 
 @dataclass(frozen=True, slots=True)
 class Finished(Generic[ResultT]):
-    """The end of a call: a result, the error that is its answer, a bug of ours, or `lost`: the process dies before it has a result.
+    """The end of a call: a result, an error, a bug, or `lost`.
+
+    `lost`: the process dies before it has a result.
 
     `cause` is what the log should tell.
     """
@@ -63,7 +65,10 @@ class Finished(Generic[ResultT]):
 
 @dataclass(slots=True, kw_only=True)
 class RunningCall(Generic[ResultT]):
-    """A call that waits for a place or runs. `events` is bounded: progress that nobody fetches in time is dropped."""
+    """A call that waits for a place or runs.
+
+    `events` is bounded: progress that nobody fetches in time is dropped.
+    """
 
     id: str
     work: Callable[[EngineCall], ResultT]
@@ -119,7 +124,7 @@ class CallRunner:
         out_of_memory: Callable[[], bool],
         executors: Executors | None = None,
     ) -> None:
-        """`out_of_memory` tells, of a JVM that does not answer any more, whether that was why it ended.
+        """`out_of_memory` says whether a silent JVM ended for lack of memory.
 
         `executors` are those of a cluster; a call ends when they are lost.
         """
@@ -164,14 +169,16 @@ class CallRunner:
             self._all_left.wait_for(lambda: not self._present, wait_s)
 
     def let_go(self, *, by_others: bool) -> None:
-        """Ends all calls without a result, for the process ends; those that are at a limit of theirs hear of that.
+        """Ends all calls without a result, for the process ends.
+
+        Those that are at a limit of theirs hear of that.
 
         `by_others` says that none of the rest is why it ends.
         """
         self._lost = Determinate(wire.LOST_TO_OTHERS if by_others else wire.BROKE_DOWN, blameless=by_others)
 
     def let_go_of_removed_files(self) -> None:
-        """Files that calls have kept mapped, and that are nowhere any more, take no more room."""
+        """Unmap files that calls have kept and that were removed, to free their room."""
         self._mapped.give_up_removed()
 
     def run(
@@ -256,7 +263,10 @@ class CallRunner:
         yield call.finished or Finished(error=Determinate("the call left no result"))
 
     def _end(self, call: RunningCall[ResultT]) -> Finished[ResultT]:
-        """Cancels the call's jobs until its thread is free; gives the process up if that does not come true in time."""
+        """Cancels the call's jobs until its thread is free.
+
+        Gives the process up if that does not come true in time.
+        """
         patience_end = time.monotonic() + self._settings.grace_s
         cancelling: Future[None] | None = None
         while not call.done.wait(_WATCH_S):
@@ -293,7 +303,10 @@ class CallRunner:
             call.tell(None)
 
     def _await_tasks(self, call: RunningCall[ResultT]) -> None:
-        """A failed call ends when its last task has; if that does not come true in time, the process is given up."""
+        """A failed call ends when its last task has.
+
+        If that does not come true in time, the process is given up.
+        """
         patience_end = time.monotonic() + self._settings.grace_s
         try:
             while has_leftover_tasks(self._spark.sparkContext, call.id):
@@ -366,8 +379,10 @@ class CallRunner:
 
 
 def _let_go(error: BaseException) -> None:
-    """Closes what the frames of a failure hold, open files above all: frames and failure name each other, and where no other call
-    follows nothing collects them, so that files removed long ago would go on taking room. The log needs lines alone."""
+    """Close what a failure's frames hold, open files above all.
+
+    Frames and failure name each other, and where no other call follows nothing collects them, so that files removed
+    long ago would go on taking room. The log needs lines alone."""
     waiting: list[BaseException | None] = [error]
     seen: set[int] = set()
     while waiting:

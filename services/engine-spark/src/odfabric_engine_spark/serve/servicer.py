@@ -41,7 +41,7 @@ _PRECISE_S = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wall:
-    """How long a call may work, and the limit that it is told when it does not suffice."""
+    """A call's time limit, and the limit's name when it does not suffice."""
 
     seconds: float
     limit: str
@@ -177,7 +177,10 @@ class EngineServicer(engine_pb2_grpc.EngineServiceServicer):
         message: MessageT,
         context: grpc.ServicerContext,
     ) -> Iterator[EngineProgress | Refused | Done[ResultT]]:
-        """Progress, then the result or the error of a call; a bug of ours ends the call with INTERNAL, a dying engine with UNAVAILABLE."""
+        """Progress, then the result or the error of a call.
+
+        A bug of ours ends the call with INTERNAL, a dying engine with UNAVAILABLE.
+        """
         if self._runner.ending:
             context.abort(grpc.StatusCode.UNAVAILABLE, wire.ENDS)
         context.send_initial_metadata((wire.TAKEN,))
@@ -229,7 +232,10 @@ class EngineServicer(engine_pb2_grpc.EngineServiceServicer):
 
 
 def wall_of(request: object, settings: EngineSettings, remaining_s: float | None) -> Wall:
-    """The least of what the engine, its caller, who waits `remaining_s`, and the request allow, under its name for the caller."""
+    """The least time limit of engine, caller (`remaining_s`) and request, by name.
+
+    The name is the one that the caller knows.
+    """
     longest = settings.call_s_max
     wall = Wall(seconds=longest, limit="call_s_max", maximum=longest)
     if remaining_s is not None and remaining_s < longest:

@@ -1,1 +1,1 @@
-"""Spark as the engine uses it: settings, session, JVM, Catalyst, calls, cluster and frames."""
+"""Spark as used here: settings, session, JVM, Catalyst, calls, cluster, frames."""

@@ -157,7 +157,7 @@ def as_odf_error(error: BaseException) -> OdfError | None:
 
 
 def _too_deep(text: str) -> OdfError | None:
-    """What is told of a recursion that ended for want of room: over a value of a row, or over the query. None for what else reads so."""
+    """The report of a recursion too deep, over a row's value or the query, or None."""
     overflow = _TOO_DEEP[0] in text
     if overflow and (_OF_PATTERNS in text or _ABORTED in text):
         return InvalidData(
@@ -179,7 +179,10 @@ def _nested_too_deeply() -> InvalidQuery:
 
 
 def is_silence(error: BaseException) -> bool:
-    """Whether the JVM did not answer at all. One that answers that it has no such method tells a trace: a bug of ours."""
+    """Whether the JVM did not answer at all.
+
+    One that answers that it has no such method tells a trace: a bug of ours.
+    """
     if _of_recursion(error):
         return False
     if isinstance(error, ConnectionError | EOFError):
@@ -188,7 +191,10 @@ def is_silence(error: BaseException) -> bool:
 
 
 def _of_recursion(error: BaseException) -> bool:
-    """Whether a recursion of ours went too deep, over the tree of a query, be it while a question to the JVM was asked."""
+    """Whether our own recursion over a query's tree went too deep.
+
+    Be it while a question to the JVM was asked.
+    """
     seen: set[int] = set()
     cause: BaseException | None = error
     while cause is not None and id(cause) not in seen:
@@ -206,7 +212,7 @@ def spark_text(error: BaseException) -> str:
 
 
 def _readable(text: str) -> str:
-    """What is read of a text that may hold values of users: not too much, for nothing interrupts who looks for patterns."""
+    """A bounded start of a text with user values: regex search is uninterruptible."""
     if len(text) > _TEXT_CHARACTERS_MAX:
         half = _TEXT_CHARACTERS_MAX // 2
         text = f"{text[:half]} .. {text[-half:]}"
@@ -214,7 +220,10 @@ def _readable(text: str) -> str:
 
 
 def spark_condition(error: BaseException) -> tuple[str | None, str]:
-    """Spark's error condition (`DIVIDE_BY_ZERO`), and its message without stack trace and advice on settings."""
+    """Spark's error condition (`DIVIDE_BY_ZERO`) and its bare message.
+
+    Without stack trace and advice on settings.
+    """
     found = _condition(spark_text(error))
     if found is None:
         return None, str(error).splitlines()[0][:MESSAGE_CHARACTERS_MAX] if str(error) else type(error).__name__
@@ -222,7 +231,10 @@ def spark_condition(error: BaseException) -> tuple[str | None, str]:
 
 
 def fails_by_value(error: BaseException) -> bool:
-    """Whether an error is what a value does wrong; not one that the query raises itself."""
+    """Whether an error is what a value does wrong.
+
+    Not one that the query raises itself.
+    """
     found = _condition(spark_text(error))
     return found is not None and _is_of_data(found) and found[1] != "USER_RAISED_EXCEPTION"
 

@@ -104,7 +104,9 @@ _TELLTALE = "SQLQueryContextLogger"
 
 
 class SparkProcess:
-    """The JVM with its Spark context; `session` is the root from which each call's session is made.
+    """The JVM with its Spark context.
+
+    `session` is the root from which each call's session is made.
 
     `executors` are those of a cluster, None where Spark runs tasks in the JVM itself.
     """
@@ -127,7 +129,10 @@ class SparkProcess:
 
 
 def start_spark(settings: EngineSettings) -> SparkProcess:
-    """Starts the JVM and Spark in it. One per process. Raises Determinate if the JVM or the cluster is not there in time."""
+    """Starts the JVM and Spark in it.
+
+    One per process. Raises Determinate if the JVM or the cluster is not there in time.
+    """
     if settings.spark_master:
         await_master(settings)
     java = find_java(os.environ)
@@ -186,11 +191,14 @@ def _attached_to_cluster(jvm: Jvm, gateway: JavaGateway, conf: SparkConf, settin
 
 
 def request_session(spark: SparkSession) -> SparkSession:
-    """A session whose views, functions and settings nobody else sees, configured as pinned."""
+    """A session with private views, functions and settings, configured as pinned."""
     return spark.newSession()
 
 
 def interpret(session: SparkSession) -> None:
-    """Makes a call's session run plans without compiling them first. Results are the same."""
+    """Makes a call's session run plans without compiling them first.
+
+    Results are the same.
+    """
     session.conf.set("spark.sql.codegen.wholeStage", "false")
     session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")

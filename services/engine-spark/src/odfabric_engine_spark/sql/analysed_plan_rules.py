@@ -116,7 +116,10 @@ _OPTIONS = frozenset(
 
 
 class AnalysedGate:
-    """Judges analysed plans of one mode. A transform may order rows in FROM and in subqueries."""
+    """Judges analysed plans of one mode.
+
+    A transform may order rows in FROM and in subqueries.
+    """
 
     def __init__(self, catalyst: Catalyst, *, mode: Mode, settings: EngineSettings) -> None:
         self._catalyst = catalyst
@@ -124,7 +127,10 @@ class AnalysedGate:
         self._settings = settings
 
     def check(self, plan: Plan, *, with_data: bool = False) -> None:
-        """Raises Refused with all that is refused, LimitExceeded; `with_data` admits scans that hold rows."""
+        """Raises Refused with all that is refused, LimitExceeded.
+
+        `with_data` admits scans that hold rows.
+        """
         problems = self._problems(plan, with_data=with_data)
         if problems:
             raise Refused(problems)
@@ -224,7 +230,7 @@ def _too_large(maker: Expression) -> InvalidQuery:
 
 
 class _LooksAt:
-    """At the order of which lists a plan looks: what reads them may stand in another node than what makes them."""
+    """Which lists' order a plan reads; readers may be in other nodes than makers."""
 
     def __init__(self, catalyst: Catalyst, plan: Plan) -> None:
         self._catalyst = catalyst

@@ -159,7 +159,10 @@ def _made_texts(tree: exp.Query, engine: str) -> Iterator[exp.Expr]:
 
 
 def _reads_the_same(value: exp.Expr, plain: Collection[str]) -> bool:
-    """Whether a value is the same text in all engines; False where its type is not known."""
+    """Whether a value is the same text in all engines.
+
+    False where its type is not known.
+    """
     match value:
         case exp.Literal():
             return bool(value.is_string or value.name.isdecimal())
@@ -190,7 +193,7 @@ def _words(query: str, dialect: Dialect) -> list[str]:
 
 
 def _plain_window_tables(query: str, dialect: Dialect) -> str:
-    """Flink's `TABLE(TUMBLE(TABLE t, DESCRIPTOR(time), ..))` as a call with plain arguments, which is what others write."""
+    """Flink's `TABLE(TUMBLE(TABLE t, DESCRIPTOR(time), ..))` as a plain call."""
     found = dialect.tokenize(query)
     words = [token.text.upper() for token in found]
     dropped: set[int] = set()
@@ -212,7 +215,7 @@ def _plain_window_tables(query: str, dialect: Dialect) -> str:
 
 
 def _closing(words: Sequence[str], opening: int) -> int:
-    """The place of the parenthesis that closes the one at `opening`, the end if there is none."""
+    """The parenthesis that closes the one at `opening`, or the end."""
     depth = 0
     for place in range(opening, len(words)):
         depth += {"(": 1, ")": -1}.get(words[place], 0)
@@ -222,7 +225,10 @@ def _closing(words: Sequence[str], opening: int) -> int:
 
 
 def _rewritten(tree: exp.Query) -> Iterator[str]:
-    """Puts Spark's windows into the place of group windows and window tables; yields notes."""
+    """Puts Spark's windows into the place of group windows and window tables.
+
+    Yields notes.
+    """
     for select in list(tree.find_all(exp.Select)):
         calls = [each for each in select.find_all(exp.Anonymous) if each.parent_select is select]
         for call in calls:
@@ -239,7 +245,7 @@ def _rewritten(tree: exp.Query) -> Iterator[str]:
 
 
 def _window_table(select: exp.Select, table: exp.Table, call: exp.Anonymous, kind: str) -> Iterator[str]:
-    """`FROM tumble(t, time, size) GROUP BY window_start`: the table itself, grouped by a window."""
+    """`FROM tumble(t, time, size) GROUP BY window_start`: the table by a window."""
     source, *arguments = call.expressions
     group = select.args.get("group") or exp.Group()
     keys = list(group.expressions)
@@ -260,7 +266,7 @@ def _window_table(select: exp.Select, table: exp.Table, call: exp.Anonymous, kin
 
 
 def _window(arguments: Sequence[exp.Expr], kind: str, bound: str) -> tuple[exp.Expr, list[str]]:
-    """Spark's expression for a window (`bound` empty), or for its start, its end, or its last millisecond."""
+    """Spark's expression for a window (`bound` empty), or its start, end, last ms."""
     sizes = [_interval(each) for each in arguments[1:]]
     if len(sizes) != len(_GROUP_WINDOWS[: _GROUP_WINDOWS.index(kind) + 1]):
         raise Untranslatable(f"{kind} with other arguments than a time and its intervals is not translated")
@@ -295,7 +301,10 @@ def _interval(value: exp.Expr) -> tuple[str, str]:
 
 
 def _looked_up(tree: exp.Query) -> Iterator[str]:
-    """Puts temporal joins in the place of joins FOR SYSTEM_TIME AS OF; yields notes. Whether they compare the primary key is judged later."""
+    """Puts temporal joins in the place of joins FOR SYSTEM_TIME AS OF; yields notes.
+
+    Whether they compare the primary key is judged later.
+    """
     for join in list(tree.find_all(exp.Join)):
         table, condition = join.this, join.args.get("on")
         version = table.args.get("version")
@@ -318,7 +327,7 @@ def _looked_up(tree: exp.Query) -> Iterator[str]:
 
 
 def _compares_columns(condition: exp.Expr) -> bool:
-    """Whether a condition says that columns of named tables are equal, and nothing else."""
+    """Whether a condition only equates columns of named tables."""
     if isinstance(condition, exp.And):
         return _compares_columns(condition.left) and _compares_columns(condition.right)
     sides = (condition.left, condition.right) if isinstance(condition, exp.EQ) else ()
@@ -326,7 +335,7 @@ def _compares_columns(condition: exp.Expr) -> bool:
 
 
 def _check(tree: exp.Query) -> None:
-    """Raises Untranslatable for the first construct that is not known to mean the same."""
+    """Raises Untranslatable for the first construct not known to be equivalent."""
     for node in tree.walk(prune=lambda each: _MADE_HERE in each.meta):
         if _MADE_HERE in node.meta:
             continue
@@ -342,7 +351,7 @@ def _check(tree: exp.Query) -> None:
 
 
 def _check_corners(tree: exp.Query, engine: str) -> None:
-    """Raises Untranslatable for functions on the list that mean something else for some arguments."""
+    """Raises Untranslatable for listed functions that differ for some arguments."""
     for node in tree.walk():
         if engine == "flink" and isinstance(node, exp.Greatest | exp.Least):
             raise Untranslatable(

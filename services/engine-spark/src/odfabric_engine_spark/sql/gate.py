@@ -47,7 +47,9 @@ def run_gated_steps(
     mode: Mode,
     settings: EngineSettings,
 ) -> DataFrame:
-    """The result of the last step over `tables`, lazily; every step may read the tables and earlier steps.
+    """The result of the last step over `tables`, lazily.
+
+    Every step may read the tables and earlier steps.
 
     Raises InvalidQuery with line, column and rule within the step that is wrong, LimitExceeded.
     """
@@ -74,7 +76,10 @@ def run_gated_steps(
 
 
 def steps_of(transform: TransformSql) -> tuple[SqlQueryStep, ...]:
-    """The statements of a transform, the output last. Raises InvalidQuery for another engine or a malformed list."""
+    """The statements of a transform, the output last.
+
+    Raises InvalidQuery for another engine or a malformed list.
+    """
     if transform.engine.lower() != ENGINE_NAME:
         raise refusal(
             "engine",
@@ -96,7 +101,10 @@ def steps_of(transform: TransformSql) -> tuple[SqlQueryStep, ...]:
 
 
 def temporal_tables_of(transform: TransformSql) -> dict[str, tuple[str, ...]]:
-    """The primary key of each temporal table by its name. Raises InvalidQuery for a malformed list."""
+    """The primary key of each temporal table by its name.
+
+    Raises InvalidQuery for a malformed list.
+    """
     found: dict[str, tuple[str, ...]] = {}
     for table in transform.temporal_tables or ():
         if table.name in found:
@@ -123,7 +131,10 @@ def gated_session(session: SparkSession, *, mode: Mode) -> SparkSession:
 
 
 class GatedSession:
-    """A session of its own in which judged SQL is resolved over tables; it ends with the request."""
+    """A session of its own in which judged SQL is resolved over tables.
+
+    It ends with the request.
+    """
 
     def __init__(self, session: SparkSession, *, mode: Mode, settings: EngineSettings, with_data: bool = False) -> None:
         self.session = gated_session(session, mode=mode)
@@ -156,7 +167,10 @@ class GatedSession:
         raise ValueError("the last statement has no alias")
 
     def run(self, sql: str) -> DataFrame:
-        """The lazy result of one statement that passes both gates. Raises Refused, LimitExceeded."""
+        """The lazy result of one statement that passes both gates.
+
+        Raises Refused, LimitExceeded.
+        """
         parsed = self._parsed.parse(sql, relations=self._relations)
         try:
             frame = self._catalyst.data_frame(parsed.plan)

@@ -30,7 +30,10 @@ from odfabric_engine_spark.sql.spark_errors import spark_refused
 
 
 def ddl_schema(session: SparkSession, ddl: str, alias: str, *, settings: EngineSettings) -> DataSchema:
-    """The schema that DDL describes, as Spark reads it. Raises InvalidQuery naming the input, and column and type if known."""
+    """The schema that DDL describes, as Spark reads it.
+
+    Raises InvalidQuery naming the input, and column and type if known.
+    """
     if len(ddl.encode()) > settings.query_bytes_max:
         raise _refused(alias, "its DDL is too long", hint=f"at most {settings.query_bytes_max} bytes")
     deep = too_deep(ddl, settings.query_levels_max)
@@ -44,7 +47,7 @@ def ddl_schema(session: SparkSession, ddl: str, alias: str, *, settings: EngineS
 
 
 def with_system_columns(schema: DataSchema, vocabulary: DatasetVocabulary) -> DataSchema:
-    """The schema with the columns that every dataset has, in front, where it leaves them out."""
+    """The schema with the system columns in front, where it lacks them."""
     described = data_schema_to_arrow(schema, encodings=False)
     system = (
         pa.field(vocabulary.offset, OFFSET_TYPE, nullable=False),
@@ -69,7 +72,10 @@ def _as_dataset(described: spark_types.StructType, alias: str, settings: EngineS
 
 
 def _without_lengths(data_type: spark_types.DataType) -> Any:
-    """The type with STRING for VARCHAR(n), whose length Spark minds when it writes only. CHAR(n) is another type: it pads."""
+    """The type with STRING for VARCHAR(n); CHAR(n) stays, since it pads.
+
+    Spark minds the length of VARCHAR when it writes only.
+    """
     match data_type:
         case spark_types.VarcharType():
             return spark_types.StringType()

@@ -27,7 +27,7 @@ _CLOSED_BY = {"(": ")", "[": "]", "<": ">", "e": "end"}
 
 
 def too_deep(text: str, levels_max: int) -> InvalidQuery | None:
-    """What is wrong with a statement of more levels, at the first place that is too deep."""
+    """The error of a statement nested too deep, at its first such place."""
     awaited: list[str] = []
     for word in _WORDS.finditer(text):
         if word["opens"] is not None:
@@ -40,7 +40,10 @@ def too_deep(text: str, levels_max: int) -> InvalidQuery | None:
 
 
 def _close(awaited: list[str], found: str) -> None:
-    """End the innermost level that this may end; a comparison looks like the end of a type, or like its beginning."""
+    """End the innermost level that this may end.
+
+    A comparison looks like the end of a type, or like its beginning.
+    """
     while awaited and awaited[-1] == ">" != found:
         awaited.pop()
     if awaited and awaited[-1] == found:

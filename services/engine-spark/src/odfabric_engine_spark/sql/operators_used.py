@@ -58,7 +58,10 @@ _SUBQUERY = "Subquery"
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """An operator of the plan, and what it is called in `_NAMES`; `at` is where it stands: a subquery stands in an expression."""
+    """An operator of the plan, and what it is called in `_NAMES`.
+
+    `at` is where it stands: a subquery stands in an expression.
+    """
 
     node: Plan
     name: str
@@ -66,7 +69,9 @@ class _Found:
 
 
 def operators_of(plan: Plan, steps: Sequence[SqlQueryStep], *, operator_class: str | None) -> tuple[QueryOperator, ...]:
-    """The operators of an analysed plan in the order of the text; `operator_class` is the class of the whole query.
+    """The operators of an analysed plan in the order of the text.
+
+    `operator_class` is the class of the whole query.
 
     A group by a window is timed only if the query as a whole is: over another column than the event time it is a plain key.
     """
@@ -140,7 +145,7 @@ def _keys(node: Plan, name: str) -> Iterator[str]:
 
 
 def _detail(node: Plan, name: str) -> str:
-    """What is left to be said of an operator: the condition, the functions, the kind of join."""
+    """What remains to be said of an operator: condition, functions, join kind."""
     if name == "Filter":
         return _text(node.condition())
     if name == "Join":

@@ -61,7 +61,7 @@ class ColumnProblem:
 
 
 def refusals(problems: Iterable[ColumnProblem], plan: Plan) -> list[InvalidQuery]:
-    """Problems of the result of a plan, each where the query makes the column, or where it begins."""
+    """Errors of a plan's result, each where its column is made, or at the start."""
     found = list(problems)
     places = _places(plan) if found else {}
     begin = placed_part(plan)
@@ -74,7 +74,10 @@ def _placed(problem: ColumnProblem, made: Expression | None, begin: Plan) -> Inv
 
 
 def _places(plan: Plan) -> dict[str, Expression]:
-    """Columns of the result that have a name of their own; the place of one that is only passed on may be another mention of it."""
+    """Columns of the result that have a name of their own.
+
+    The place of one that is only passed on may be another mention of it.
+    """
     made: dict[int, Expression] = {}
     waiting = [plan]
     while waiting:
@@ -87,7 +90,7 @@ def _places(plan: Plan) -> dict[str, Expression]:
 
 
 def column_problems(schema: spark_types.StructType) -> Iterator[ColumnProblem]:
-    """Names and types that cannot be kept: rules for every result that becomes rows of a dataset."""
+    """Rules for result columns: names and types that a dataset can store."""
     yield from name_problems(schema)
     for field in schema.fields:
         yield from _type_problems(field.name, field.dataType, field.name, nullable=field.nullable)
@@ -148,7 +151,7 @@ def doubled_member(data_type: spark_types.DataType) -> str | None:
 def transform_column_problems(
     schema: spark_types.StructType, vocabulary: DatasetVocabulary, *, op_allowed: bool
 ) -> Iterator[ColumnProblem]:
-    """What the output of a transform needs beyond `column_problems`: its event time, and no system column."""
+    """Rules for transform output beyond `column_problems`: event time, system columns."""
     names = {field.name: field.dataType for field in schema.fields}
     event_time = vocabulary.event_time
     if event_time not in names:
@@ -173,7 +176,10 @@ def transform_column_problems(
 
 
 def _no_event_time(names: list[str], event_time: str) -> ColumnProblem:
-    """Its hint is made of a column that seems to be it: in another case, without a name of its own, or pivoted."""
+    """The error of a missing event time, with a hint at a similar column.
+
+    One in another case, without a name of its own, or pivoted.
+    """
     hint = f"select the event time, for example max({event_time}) as {event_time}, or window.start as {event_time}"
     column = event_time
     for name in names:

@@ -62,7 +62,9 @@ class Mode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ParsedQuery:
-    """A query that passed the first gate. `lateness` is the least limit that a hint asks for, None for no limit.
+    """A query that passed the first gate.
+
+    `lateness` is the least limit that a hint asks for, None for no limit.
 
     `aliases` are the names that its SELECTs give, `tables` those by which it calls what it reads.
     """
@@ -266,7 +268,10 @@ class ParsedGate:
         self._temporal_tables = frozenset(temporal_tables)
 
     def parse(self, sql: str, *, relations: Collection[str]) -> ParsedQuery:
-        """The query of a text that passes. Raises Refused with all that does not, LimitExceeded."""
+        """The query of a text that passes.
+
+        Raises Refused with all that does not, LimitExceeded.
+        """
         plan = self._parse(sql, relations)
         nodes = list(self._nodes(plan))
         names = set(relations) | {name for node in nodes for name in node.names}
@@ -400,7 +405,10 @@ class ParsedGate:
 
 
 def _walk(plan: Plan) -> Iterator[_Node]:
-    """All that the parser made: plans, expressions, plans within expressions, bodies of WITH, named windows."""
+    """All that the parser made: plans, expressions, bodies of WITH, windows.
+
+    Plans within expressions, named windows.
+    """
     stack = [_Node(plan, is_plan=True)]
     while stack:
         found = stack.pop()
@@ -452,7 +460,7 @@ def _below_limits(node: Plan) -> Plan:
 
 
 def _is_certain(found: _Node) -> bool:
-    """Whether a node of order or limit has one meaning: rows are taken in an order that stands right there."""
+    """Whether an order or limit node is unambiguous: its rows have an order there."""
     if not found.standing.within:
         return False
     if found.name in ("Sort", "LimitAll") or (found.standing.asked_whether and found.name in _LIMITS):
@@ -517,7 +525,10 @@ def _judge_table_function(node: Plan) -> Iterator[InvalidQuery]:
 
 
 def _judge_inline_table(node: Plan) -> Iterator[InvalidQuery]:
-    """VALUES is evaluated while it is resolved: a name in it can only be a function without parentheses, a time needs its day."""
+    """Judge VALUES, which is evaluated while it is resolved.
+
+    A name in it can only be a function without parentheses, a time needs its day.
+    """
     for row in expressions_of(node):
         if simple_name(row) == "UnresolvedAttribute":
             message = f"VALUES holds constants only, not {shown(source_text(row))}"
@@ -552,7 +563,7 @@ def _judge_pivot(node: Plan) -> Iterator[InvalidQuery]:
 
 
 def _judge_literal(node: Expression) -> Iterator[InvalidQuery]:
-    """The parser replaces DATE 'today' by the date of the day: only the text still tells."""
+    """Judge literals by text: the parser replaces DATE 'today' by a date."""
     type_name = str(node.dataType().typeName())
     if type_name.startswith("time("):
         yield refusal("function-type", "the type TIME is not supported", at=node, hint="use a timestamp or a string")

@@ -22,7 +22,10 @@ from odfabric_engine_spark.sql.parsed_plan_rules import Mode
 
 
 def says_the_same(session: SparkSession, one: TransformSql, other: TransformSql) -> bool:
-    """Whether spaces, comments and the like are all that differs; False also for a statement that cannot be read."""
+    """Whether spaces, comments and the like are all that differs.
+
+    False also for a statement that cannot be read.
+    """
     try:
         left, right = steps_of(one), steps_of(other)
     except OdfError:

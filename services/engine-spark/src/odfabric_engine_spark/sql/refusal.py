@@ -40,7 +40,7 @@ COLLATIONS = "compare lower(..) or upper(..) of the texts"
 
 
 class Refused(Exception):
-    """All that is wrong with one statement: `step` counts from 0, None if whoever raises it does not know.
+    """All errors of one statement; `step` counts from 0, None if unknown.
 
     Becomes an InvalidQuery before it leaves the engine.
     """
@@ -94,7 +94,7 @@ def same_name(name: str) -> InvalidQuery:
 
 
 def in_order(problems: Sequence[InvalidQuery]) -> list[InvalidQuery]:
-    """Problems in the order of the text, each told once: one clause may be several nodes of a plan."""
+    """Errors in the order of the text, each once though several nodes have it."""
     told = {(each.place.line or 0, each.place.column or 0, each.place.rule, each.message): each for each in problems}
     return [told[key] for key in sorted(told, key=lambda key: key[:2])]
 
@@ -122,18 +122,27 @@ def text_of(expression: Expression) -> str:
 
 
 def name_of(expression: Expression) -> str:
-    """As `text_of`, but of a plain column the name: its place in the text may be that of another mention, such as `*`."""
+    """As `text_of`, but a plain column's name: its place may be that of a `*`.
+
+    Or of another mention.
+    """
     return shown(str(expression.name())) if is_attribute(expression) else text_of(expression)
 
 
 def place_told(text: str) -> tuple[int | None, int | None]:
-    """Line and column from 1 where Spark says that something stands: its "position" counts from 1, its "pos" from 0."""
+    """Line and column from 1 of a place in Spark's message.
+
+    Its "position" counts from 1, its "pos" from 0.
+    """
     found = _AT_LINE.search(text)
     return (None, None) if found is None else (int(found[1]), int(found[3]) + (found[2] == "pos"))
 
 
 def data_problem(error: BaseException) -> BaseException:
-    """What a row did to an expression, with the expression's place; the same error if it is of another kind."""
+    """What a row did to an expression, with the expression's place.
+
+    The same error if it is of another kind.
+    """
     known = as_odf_error(error)
     if not isinstance(known, InvalidData) or known is error:
         return error
@@ -147,14 +156,14 @@ def is_placed(node: TreeNode) -> bool:
 
 
 def placed_part(plan: Plan) -> Plan:
-    """The first part of a plan that knows its place: what Spark puts on top of a query's own nodes does not."""
+    """A plan's first part with a place; nodes that Spark adds on top have none."""
     while not is_placed(plan) and (below := children(plan)):
         plan = plan.plan() if simple_name(plan) == "WithCTE" else below[0]
     return plan
 
 
 def at_select(problem: InvalidQuery, node: TreeNode) -> InvalidQuery:
-    """The same problem at the SELECT of a node, which may itself stand at the GROUP BY behind it."""
+    """The same error at the node's SELECT, not at the GROUP BY behind it."""
     start, text = node.origin().startIndex(), problem.statement
     if text is None or not start.isDefined():
         return problem

@@ -117,7 +117,9 @@ RULED = SUMS | MOMENTS | _PICKS | _BY_POSITION | LISTS | BY_ANOTHER | {"ListAgg"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What surrounds an expression. `certain`: it is deterministic with all that is below it. `made`: Spark made it.
+    """What surrounds an expression.
+
+    `certain`: it is deterministic with all that is below it. `made`: Spark made it.
 
     `settled`: whatever reads it does not look at the order of its members.
     """
@@ -159,7 +161,7 @@ def _place_below(catalyst: Catalyst, node: Expression, name: str, place: Place, 
 
 
 def _values_chosen(name: str, count: int) -> frozenset[int]:
-    """Of so many children the positions of the children of which an expression gives one as it is."""
+    """Positions of the children of which an expression may return one unchanged."""
     if name == "If":
         return frozenset({1, 2})
     if name in ("Nvl", "Nvl2"):
@@ -173,7 +175,7 @@ def _values_chosen(name: str, count: int) -> frozenset[int]:
 
 
 def columns_looked_at(catalyst: Catalyst, plan: Plan) -> frozenset[int]:
-    """Ids of the columns of which somebody sees in which order their members are, the result and subqueries included."""
+    """Ids of columns whose members' order is visible, also in results and subqueries."""
     found = _ids(plan)
     places_read: set[tuple[int, int]] = set()  # of relations of WITH, by relation and column
     stack: list[tuple[Plan | Expression, Place | None]] = [(plan, None)]
@@ -221,7 +223,7 @@ def _ids(plan: Plan) -> set[int]:
 
 
 def looks_at_order(catalyst: Catalyst, named: Expression) -> bool:
-    """Whether a value holds members of a list that an aggregate function makes, in the order in which it made them."""
+    """Whether a value shows an aggregate's list members in their original order."""
     stack: list[tuple[Expression, Place]] = [(named, Place(certain=True))]
     while stack:
         node, place = stack.pop()
@@ -236,7 +238,10 @@ def looks_at_order(catalyst: Catalyst, named: Expression) -> bool:
 def order_problems(
     catalyst: Catalyst, node: Expression, name: str, place: Place, *, in_transform: bool
 ) -> Iterator[InvalidQuery]:
-    """What is wrong with a function of rows. Only transforms have a normal form that makes floats and ties certain."""
+    """What is wrong with a function of rows.
+
+    Only transforms have a normal form that makes floats and ties certain.
+    """
     if name in _BY_POSITION and not place.window_has_order:
         hint = "state it: over (partition by .. order by ..)"
         yield refusal("function-order", f"{text_of(node)} needs an ORDER BY in its window", at=node, hint=hint)
@@ -265,7 +270,10 @@ def order_problems(
 
 
 def _picks_constant(node: Expression, name: str, place: Place) -> bool:
-    """Whether any row of a group gives the same; a frame of a window may also hold no row, depending on the order."""
+    """Whether any row of a group gives the same.
+
+    A frame of a window may also hold no row, depending on the order.
+    """
     return name != "NthValue" and place.window_has_order is None and all(part.foldable() for part in children(node))
 
 
@@ -309,7 +317,7 @@ def _is_list(expression: Expression) -> bool:
 
 
 def _by_value(catalyst: Catalyst, node: Expression) -> bool:
-    """Whether ARRAY_SORT compares members as such: what else is said of them can make different ones equal."""
+    """Whether ARRAY_SORT compares whole members; other comparisons allow ties."""
     function = node.function()
     if simple_name(function) != "LambdaFunction":
         return False

@@ -42,7 +42,10 @@ _DEPTH = {"(": 1, ")": -1}
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word of a text: where it begins and ends, and by what equal ones are known: in small letters, names without backticks."""
+    """A word of a text: its begin and end, and its normal form.
+
+    In small letters, names without backticks.
+    """
 
     begin: int
     end: int
@@ -60,7 +63,7 @@ def offset_of(text: str, line: int, column: int) -> int:
 
 
 def without_last_semicolon(text: str) -> str:
-    """A statement up to the semicolon that ends it, if there is one with nothing behind it."""
+    """A statement up to its closing semicolon, if nothing follows that."""
     end = None
     for word in words_of(text):
         end = word.begin if word.known_by == ";" else None
@@ -68,7 +71,10 @@ def without_last_semicolon(text: str) -> str:
 
 
 def second_statement(text: str) -> int | None:
-    """Where another statement, be it empty, begins or ends behind a semicolon; None if there is none."""
+    """Where another statement, be it empty, begins or ends behind a semicolon.
+
+    None if there is none.
+    """
     ended = False
     for word in words_of(text):
         if ended:
@@ -78,7 +84,9 @@ def second_statement(text: str) -> int | None:
 
 
 def place_within(part: str, message: str, *, line: int, column: int) -> tuple[int, int]:
-    """As `place_of`, for a part of a text that stands at a place. Of branches that do not fit, the sign between them.
+    """As `place_of`, for a part of a text that stands at a place.
+
+    Of branches that do not fit, the sign between them.
 
     Spark joins branches from the left, so that the last sign outside of brackets is that of the whole part.
     """
@@ -102,7 +110,7 @@ def _outside_brackets(text: str) -> Iterator[Word]:
 
 
 def place_of(text: str, message: str) -> tuple[int, int]:
-    """Line and column of what a message is about: what it names, else the clause that it names, else where the statement begins."""
+    """Line and column of a message's subject: its name, clause, or statement."""
     words = list(words_of(text))
     if message.find(_OF_CONDITIONS) >= 0:  # what is wrong with it may stand in SELECT as well
         words = next((words[at + 1 :] for at, word in enumerate(words) if word.known_by in ("where", "having")), words)
@@ -115,7 +123,10 @@ def place_of(text: str, message: str) -> tuple[int, int]:
 
 
 def select_before(text: str, at: int) -> int | None:
-    """Where the SELECT begins to which a clause at an offset belongs; None if there is none, as before `|>`."""
+    """Where the SELECT begins to which a clause at an offset belongs.
+
+    None if there is none, as before `|>`.
+    """
     depth = 0
     for word in reversed([word for word in words_of(text) if word.begin < at]):
         depth -= _DEPTH.get(word.known_by, 0)
@@ -127,7 +138,7 @@ def select_before(text: str, at: int) -> int | None:
 
 
 def queries_out(text: str, line: int, column: int, table: str) -> int | None:
-    """How many queries out from a place there is one that names a table in FROM: 0 for the query of the place, None for none."""
+    """How many queries out a table of this name is in FROM: 0 for this, or None."""
     words, offset = list(words_of(text)), offset_of(text, line, column)
     at: int | None = next((number for number, word in enumerate(words) if word.end > offset), None)
     queries = 0
@@ -153,7 +164,10 @@ def _opening(words: Sequence[Word], at: int) -> int | None:
 
 
 def _relations_around(words: Sequence[Word], begins: int, at: int) -> set[str]:
-    """Words in FROM, of the branch around a word in the query that begins at another: tables and what they are called."""
+    """Words of FROM around a word, in its branch: tables and their aliases.
+
+    In the query that begins at another word.
+    """
     found: set[str] = set()
     depth, in_from = 0, False
     for number in range(begins, len(words)):
@@ -192,7 +206,9 @@ def words_of(text: str) -> Iterator[Word]:
 
 
 def _find(words: Sequence[Word], wanted: Sequence[str]) -> int | None:
-    """Where these words stand one after the other, with the table before a column; rather not within an aggregate function.
+    """Where these words stand one after the other, with the table before a column.
+
+    Rather not within an aggregate function.
 
     Spark puts brackets around operations, and leaves out tables or adds them: the longest part of what is wanted is looked for.
     """
@@ -222,7 +238,7 @@ def _is_name(word: str) -> bool:
 
 
 def _is_aggregated(known: Sequence[str], at: int) -> bool:
-    """Whether a word is the argument of an aggregate function, or a name that something gets."""
+    """Whether a word is an aggregate function's argument, or an alias."""
     if at and known[at - 1] == "as":
         return True
     return at >= 2 and known[at - 1] == "(" and _AGGREGATES.fullmatch(known[at - 2]) is not None

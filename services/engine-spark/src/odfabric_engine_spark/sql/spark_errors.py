@@ -148,13 +148,19 @@ _HINTS: Mapping[str, str] = {
 
 
 def spark_refused(error: PySparkException | Py4JError, known: KnownNames = NO_NAMES) -> BaseException:
-    """What Spark's analyser refused; the same error if it is of another kind. `known` are the names that there are."""
+    """What Spark's analyser refused; the same error if it is of another kind.
+
+    `known` are the names that there are.
+    """
     problem = _problem(error, known)
     return error if problem is None else Refused([problem])
 
 
 def parser_refused(error: PySparkException | Py4JError, sql: str, *, relations: Collection[str]) -> BaseException:
-    """What Spark's parser refused of a text; the same error if it is of another kind. `relations` are the names that FROM may have."""
+    """What Spark's parser refused of a text; the same error if it is of another kind.
+
+    `relations` are the names that FROM may have.
+    """
     other = other_statement(sql)
     if other is not None:
         word, hint = other
@@ -197,7 +203,7 @@ def _problem(error: PySparkException | Py4JError, known_names: KnownNames) -> In
 
 
 def _query_told(error: PySparkException | Py4JError) -> str:
-    """The whole query that Spark points at where it refuses one of its clauses, empty if it points at less."""
+    """The whole query that Spark refuses for one of its clauses, empty otherwise."""
     contexts = error.getQueryContext() if isinstance(error, AnalysisException) else []
     part = str(contexts[0].fragment()) if contexts else ""
     return part if _QUERY.match(part) else ""

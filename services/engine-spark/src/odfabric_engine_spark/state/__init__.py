@@ -1,1 +1,1 @@
-"""State of transforms: sorted runs of rows by key, and the checkpoints that hold them."""
+"""State of transforms: sorted runs of keyed rows, and their checkpoints."""

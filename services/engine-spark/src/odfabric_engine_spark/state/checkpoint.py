@@ -34,7 +34,7 @@ FULL_BYTES = 16 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputPosition:
-    """How far an input has been read: the offset of its next row, and its watermark so far.
+    """How far an input was read: offset of its next row, and its watermark so far.
 
     `columns` is the schema that it had, as JSON; None in checkpoints of before.
     """
@@ -47,7 +47,10 @@ class InputPosition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """State after a transaction. `fingerprint` tells the query apart, `states` are its states by name."""
+    """State after a transaction.
+
+    `fingerprint` tells the query apart, `states` are its states by name.
+    """
 
     fingerprint: str
     inputs: tuple[InputPosition, ...]
@@ -57,7 +60,10 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class _StoredRun:
-    """A run of a checkpoint; `at` is how the next one names it, None if its reader did not tell the hash of the file."""
+    """A run of a checkpoint.
+
+    `at` is how the next one names it, None if its reader did not tell the hash of the file.
+    """
 
     file: RunFile
     body: Mapping[str, pa.Buffer]
@@ -65,7 +71,9 @@ class _StoredRun:
 
 
 class StoredCheckpoint:
-    """A checkpoint as the next transaction finds it. States are opened by name; one that it does not have is empty.
+    """A checkpoint as the next transaction finds it.
+
+    States are opened by name; one that it does not have is empty.
 
     `since_full` counts the files since the last one without bases.
     """
@@ -95,12 +103,18 @@ class StoredCheckpoint:
         return sorted({*self._runs, *self._tables})
 
     def rows(self, name: str, schema: pa.Schema, *, timed: bool, work: StateWork) -> RowState:
-        """Rows by key: `schema` are their own columns. Raises InvalidData if the file is damaged."""
+        """Rows by key: `schema` are their own columns.
+
+        Raises InvalidData if the file is damaged.
+        """
         runs = self.runs(name, stored_schema(schema, timed=timed))
         return RowState(schema, timed=timed, work=work, runs=runs, dropped_to_us=self.dropped_to_us(name))
 
     def dropped_to_us(self, name: str) -> int | None:
-        """Up to which instant a state has dropped what is final, in microseconds since the epoch; None if it drops nothing."""
+        """The instant up to which a state dropped final rows, microseconds, or None.
+
+        Microseconds since the epoch; None if it drops nothing.
+        """
         return self._dropped.get(name)
 
     def table(self, name: str) -> pa.Table | None:
@@ -125,7 +139,9 @@ def read_checkpoint(
     bases: Mapping[str, Path] | None = None,
     mapped: MappedFiles | None = None,
 ) -> StoredCheckpoint:
-    """The state in a file that users know as `name`, with the files that it builds on by hash; `mapped` are those of this process.
+    """The state in a file called `name`, with its bases by hash.
+
+    Users know the name; `mapped` are the files of this process.
 
     Raises InvalidData if it is not one of ours, damaged, or builds on a file that is not given.
     """
@@ -152,7 +168,10 @@ def bases_of(path: Path, *, name: str) -> list[str]:
 
 
 def write_checkpoint(path: Path, checkpoint: Checkpoint, *, after: StoredCheckpoint | None = None) -> None:
-    """Writes what a transaction has left; `after` is what it has found. OSError passes through."""
+    """Writes what a transaction has left; `after` is what it has found.
+
+    OSError passes through.
+    """
     stored = sum(state.kept_bytes for state in checkpoint.states.values())
     since_full = 0 if after is None else after.since_full + 1
     whole = stored <= SMALL_BYTES or (since_full >= FULL_EVERY and stored <= FULL_BYTES)

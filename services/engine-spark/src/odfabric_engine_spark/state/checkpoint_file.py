@@ -31,7 +31,10 @@ _ALIGNMENT = 64
 
 @dataclass(frozen=True, slots=True)
 class CheckpointFile:
-    """An opened file. It is mapped once; `parts` say where they lie, `tables` are the parts of version 1."""
+    """An opened file.
+
+    It is mapped once; `parts` say where they lie, `tables` are the parts of version 1.
+    """
 
     header: Mapping[str, Any]
     body: pa.Buffer
@@ -44,7 +47,10 @@ class CheckpointFile:
 
 
 def write_file(path: Path, header: Mapping[str, Any], parts: Mapping[str, WrittenPart]) -> None:
-    """Writes the file; `header` lacks the format, its version and the parts. OSError passes through."""
+    """Writes the file; `header` lacks the format, its version and the parts.
+
+    OSError passes through.
+    """
     listed, end = [], 0
     for name, part in parts.items():
         listed.append({"name": name, "at": end, "bytes": part.size})
@@ -60,7 +66,10 @@ def write_file(path: Path, header: Mapping[str, Any], parts: Mapping[str, Writte
 
 
 def open_file(path: Path, *, name: str, mapped: MappedFiles | None = None) -> CheckpointFile:
-    """The file that users know as `name`. Raises InvalidData if it is not one of ours, or damaged."""
+    """The file that users know as `name`.
+
+    Raises InvalidData if it is not one of ours, or damaged.
+    """
     body = (mapped or MappedFiles()).mapped(path)
     with pa.BufferReader(body) as data:
         header = _header(data, name)

@@ -23,7 +23,10 @@ def tier_of(rows: int) -> int:
 
 
 def merges(rows: Sequence[int]) -> list[range]:
-    """What becomes of runs of these sizes, oldest first: one run for each range, most of them of a single old run."""
+    """Merges of runs of these sizes, oldest first: a range for each new run.
+
+    Most of them are of a single old run.
+    """
     groups: list[tuple[range, int]] = []
     for position, count in enumerate(rows):
         groups.append((range(position, position + 1), count))

@@ -22,7 +22,10 @@ _WRITING_SHARE = 8
 
 
 class GrowingRun:
-    """Takes runs of net rows, of which each begins behind the end of the one before; `kept` leaves out what is removed."""
+    """Takes runs of net rows, of which each begins behind the end of the one before.
+
+    `kept` leaves out what is removed.
+    """
 
     def __init__(
         self, schema: pa.Schema, work: StateWork, kept: Callable[[Hashes, pa.Table], tuple[Hashes, pa.Table]]

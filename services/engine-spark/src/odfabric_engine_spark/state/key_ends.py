@@ -28,7 +28,7 @@ Span: TypeAlias = tuple[Longs, Longs]
 
 @dataclass(frozen=True, slots=True)
 class KeyEnds:
-    """What was read of a number of keys, different rows once: for each the position of its key, and its net weight.
+    """Rows read of some keys, different ones once: key position and net weight.
 
     `known` are rows of which no run has more. `complete`: keys of which all rows were read.
     """
@@ -40,7 +40,10 @@ class KeyEnds:
     complete: npt.NDArray[np.bool_]
 
     def positive(self, dropped_to_us: int | None) -> Longs:
-        """For each key how many known rows are there; unmatched retractions are not counted, nor those that close at an instant or before."""
+        """For each key how many known rows are there.
+
+        Unmatched retractions are not counted, nor those that close at an instant or before.
+        """
         there = self.known & (self.weights > 0)
         if dropped_to_us is not None and CLOSES in self.rows.column_names:
             expired = pc.less_equal(one_array(self.rows.column(CLOSES)), dropped_to_us)
@@ -55,7 +58,10 @@ class KeyEnds:
 
 
 def read_ends(runs: Sequence[Run], spans_of: Sequence[Span], reach: Longs, *, greatest: bool) -> KeyEnds | None:
-    """The `reach` first rows of each key in each run; None if no run has any. `spans_of` tells where a run has those of each key."""
+    """The `reach` first rows of each key in each run; None if no run has any.
+
+    `spans_of` tells where a run has those of each key.
+    """
     taken: list[pa.Table] = []
     keys, inner = [], []
     complete = np.ones(len(reach), dtype=bool)
@@ -76,7 +82,7 @@ def read_ends(runs: Sequence[Run], spans_of: Sequence[Span], reach: Longs, *, gr
 
 
 def _innermost(counts: Longs, cut: npt.NDArray[np.bool_], *, greatest: bool) -> npt.NDArray[np.bool_]:
-    """Which of the rows that were read of a run is the last one before others of its key that were not."""
+    """Which rows read of a run are the last before unread ones of their key."""
     found = np.zeros(int(counts.sum()), dtype=bool)
     last = np.cumsum(counts) - 1
     found[(last - counts + 1 if greatest else last)[cut]] = True

@@ -25,7 +25,7 @@ _PIECE_ROWS = 1 << 17
 
 
 def key_bytes(columns: Sequence[pa.Array]) -> pa.Array:
-    """The bytes of keys, of at least one column: keys that Spark takes for equal have equal ones."""
+    """Bytes of keys of at least one column; Spark's equal keys have equal bytes."""
     return row_bytes([normal_floats(column) if types.is_floating(column.type) else column for column in columns])
 
 

@@ -34,7 +34,10 @@ class KeyPart:
         return 2 * self.count <= _PARTS_MAX
 
     def divided(self, into: int) -> list[KeyPart]:
-        """The parts that it is made of, in order; of a part that is divided finely already there are no smaller ones."""
+        """The parts that it is made of, in order.
+
+        Of a part that is divided finely already there are no smaller ones.
+        """
         if into <= 1 or self.count * into > _PARTS_MAX:
             return [self]
         return [KeyPart(self.number * into + at, self.count * into) for at in range(into)]
@@ -54,7 +57,7 @@ ALL_KEYS = KeyPart(0, 1)
 
 
 def _first_in(number: int, count: int, hashes: Hashes) -> int:
-    """The position of the first of some ascending hashes that lies in a part or behind it."""
+    """The first position of ascending hashes that is in a part or behind it."""
     if number >= count:
         return len(hashes)
     least = -(-(number << 32) // count) << 32

@@ -19,7 +19,7 @@ from odfabric_engine_spark.state.run import WEIGHT, Run
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Values of a key from `first` to `last`, as integers in their order, and how many rows lie before the first."""
+    """A key's values from `first` to `last` as ordered integers, and rows before."""
 
     before: int
     first: int
@@ -28,7 +28,10 @@ class Window:
 
 
 class KeyRanks:
-    """The rows of a key in some runs, by the values in a column, which has integers in order and no nulls."""
+    """A key's rows in some runs, by the values in a column without nulls.
+
+    The column has integers in order.
+    """
 
     def __init__(self, runs: Sequence[Run], bounds: Sequence[tuple[int, int]], name: str) -> None:
         """`bounds` says where each run has the key."""
@@ -62,7 +65,10 @@ class KeyRanks:
 
 
 class _Part:
-    """The rows of the key in one run. Of its batches only those are looked into in which something is searched."""
+    """The rows of the key in one run.
+
+    Of its batches only those are looked into in which something is searched.
+    """
 
     def __init__(self, rows: pa.Table, name: str) -> None:
         self._batches = [batch for batch in rows.to_batches() if batch.num_rows]
@@ -75,7 +81,7 @@ class _Part:
         self.most = int(self._ends[-1])
 
     def before(self, value: int) -> int:
-        """How many rows have less than a value, which may be one more than the greatest integer."""
+        """How many rows are below a value, which may exceed the greatest integer by one."""
         if value > self.most:
             return self.total
         at = int(np.searchsorted(self._ends, value, side="left"))

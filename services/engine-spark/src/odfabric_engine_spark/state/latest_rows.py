@@ -22,7 +22,10 @@ KEY = "key"
 
 
 def latest(keyed: KeyedRows, *, with_gone: bool) -> tuple[Hashes, pa.Table]:
-    """The newest row of each key, by hash, then by key; without those that are gone unless asked for."""
+    """The newest row of each key, by hash, then by key.
+
+    Without those that are gone unless asked for.
+    """
     positions = latest_positions(keyed)
     if not with_gone:
         weights = one_array(keyed.rows.column(WEIGHT)).to_numpy()

@@ -26,7 +26,10 @@ from odfabric_engine_spark.state.run import CLOSES, WEIGHT, Run
 
 @dataclass(frozen=True, slots=True)
 class KeyedRows:
-    """Rows with the hashes of their keys; `sources` tells which run a row is of, runs being numbered by age."""
+    """Rows with the hashes of their keys.
+
+    `sources` tells which run a row is of, runs being numbered by age.
+    """
 
     hashes: Hashes
     rows: pa.Table
@@ -49,7 +52,10 @@ PIECE_BYTES_MAX = 256 << 20
 
 
 def pieces(runs: Sequence[Run], rows_max: int, *, bytes_max: int = PIECE_BYTES_MAX) -> Iterator[KeyedRows]:
-    """All rows of some runs by ascending hash, about `rows_max` at a time, or fewer if they are large; more only if one key has more."""
+    """Rows of runs by ascending hash, about `rows_max` at a time.
+
+    Fewer if they are large; more only if one key has more.
+    """
     row_bytes_max = max((run.stored_bytes / len(run) for run in runs if len(run)), default=0.0)
     fitting = min(rows_max, bytes_max / row_bytes_max) if row_bytes_max else rows_max
     share = max(int(fitting / max(len(runs), 1)), 1)
@@ -65,7 +71,10 @@ def pieces(runs: Sequence[Run], rows_max: int, *, bytes_max: int = PIECE_BYTES_M
 
 
 def netted(keyed: KeyedRows, *, each_netted: bool) -> tuple[Hashes, pa.Table]:
-    """Net rows. `each_netted`: the rows of each source are net already, so keys of one source need no second look."""
+    """Net rows.
+
+    `each_netted`: the rows of each source are net already, so keys of one source need no second look.
+    """
     order = stable_order(keyed.hashes)
     hashes = keyed.hashes[order]
     rows = None if each_netted else _taken(keyed.rows, order)
@@ -83,7 +92,7 @@ def netted(keyed: KeyedRows, *, each_netted: bool) -> tuple[Hashes, pa.Table]:
 
 
 def mixed_keys(hashes: Hashes, sources: Longs | None) -> npt.NDArray[np.bool_]:
-    """Rows of keys that need a look: those with rows of several sources, or with several rows at all. Hashes are sorted."""
+    """Rows of keys with several rows, or with several sources. Hashes are sorted."""
     if not len(hashes):
         return np.zeros(0, dtype=bool)
     starts = run_starts(hashes)
@@ -94,8 +103,10 @@ def mixed_keys(hashes: Hashes, sources: Longs | None) -> npt.NDArray[np.bool_]:
 
 
 def _unordered_keys(hashes: Hashes, rows: pa.Table) -> npt.NDArray[np.bool_]:
-    """Rows of keys whose rows do not ascend by their first columns already, as rows mostly do that come in the order of their times:
-    those that do are different, and are in the order of their bytes. Hashes are sorted.
+    """Rows of keys whose rows do not ascend by their first columns already.
+
+    Mostly they do, as rows come in the order of their times: those that do are different, and are in the order of their
+    bytes. Hashes are sorted.
     """
     if not len(hashes):
         return np.zeros(0, dtype=bool)
@@ -115,7 +126,7 @@ def _unordered_keys(hashes: Hashes, rows: pa.Table) -> npt.NDArray[np.bool_]:
 
 
 def _summed(keyed: KeyedRows, positions: Longs) -> tuple[Longs, Longs]:
-    """One position of each row with its net weight, in the order of hashes and canonical bytes."""
+    """A position of each row with its net weight, by hash and canonical bytes."""
     numbers = _first_numbers(keyed.rows, positions)
     if not numbers:
         return _summed_by_bytes(keyed, positions)
@@ -139,7 +150,7 @@ def _summed(keyed: KeyedRows, positions: Longs) -> tuple[Longs, Longs]:
 
 
 def _first_numbers(rows: pa.Table, positions: Longs) -> list[Longs]:
-    """What rows at some positions have in their first columns, as far as these are numbers without nulls."""
+    """First columns of rows at some positions, if they are numbers without nulls."""
     found: list[Longs] = []
     for name in told_apart_by(rows)[:_NUMBERS_MAX]:
         column = one_array(rows.column(name))
@@ -168,7 +179,10 @@ def _summed_by_bytes(keyed: KeyedRows, positions: Longs) -> tuple[Longs, Longs]:
 
 
 def _taken(rows: pa.Table, positions: Longs) -> pa.Table:
-    """Rows at different positions; if these are all of them in their order nothing is copied."""
+    """Rows at different positions.
+
+    If these are all of them in their order nothing is copied.
+    """
     return rows if _is_whole(positions, rows.num_rows) else taken(rows, positions)
 
 
@@ -189,6 +203,9 @@ def bytes_of(rows: pa.Table) -> pa.Array:
 
 
 def told_apart_by(rows: pa.Table) -> list[str]:
-    """The columns of `bytes_of` in their order: rows of a key lie in the order in which they close, so those of some time are found by it."""
+    """Columns of `bytes_of` in order, closing time first.
+
+    Rows of a key are stored in the order in which they close, so those of some time are found by it.
+    """
     names = [name for name in rows.column_names if name not in (WEIGHT, CLOSES)]
     return [CLOSES, *names] if CLOSES in rows.column_names else names

@@ -27,7 +27,10 @@ _NUMBERS_MAX = 3
 
 
 def shared_hashes(run: Run, hashes: Hashes, name: str, owners: pa.Array) -> Hashes:
-    """Those of some distinct hashes under which a run has rows of another owner, by the column `name`, than the one beside it."""
+    """Those of some distinct hashes that other owners share in a run.
+
+    Owners are known by the column `name`; the owner meant is the one beside the hash.
+    """
     begins, ends = run.bounds(hashes)
     there = np.nonzero(begins < ends)[0]
     other = np.zeros(len(there), dtype=bool)
@@ -39,7 +42,7 @@ def shared_hashes(run: Run, hashes: Hashes, name: str, owners: pa.Array) -> Hash
 
 
 def weights_in(run: Run, hashes: Hashes, name: str, values: pa.Array, dropped_to_us: int | None) -> Longs:
-    """The weights of rows by their hashes, which ascend, and their values in the column `name`; 0 for a row that is not there.
+    """Weights of rows by ascending hashes and values in `name`; 0 if missing.
 
     All rows of a hash have the same in the columns before. Rows that close at `dropped_to_us` or before are removed.
     """
@@ -52,7 +55,9 @@ def weights_in(run: Run, hashes: Hashes, name: str, values: pa.Array, dropped_to
 
 
 def same_rows(run: Run, hashes: Hashes, rows: pa.Table, dropped_to_us: int | None) -> Longs:
-    """The weights of rows by their hashes, which ascend, and all their columns; 0 for a row that is not there.
+    """The weights of rows by their hashes, which ascend, and all their columns.
+
+    0 for a row that is not there.
 
     Rows that close at `dropped_to_us` or before are removed.
     """
@@ -74,14 +79,17 @@ def same_rows(run: Run, hashes: Hashes, rows: pa.Table, dropped_to_us: int | Non
 
 
 def rows_since(run: Run, hashes: Hashes, since_us: Longs) -> tuple[Longs, Longs]:
-    """Where rows of each of some ascending hashes begin and end that close at an instant or later. Those that never close do not."""
+    """Ranges of rows per ascending hash that close at an instant or later.
+
+    Those that never close do not.
+    """
     begins, ends = run.bounds(hashes)
     return _first_not(begins, ends, lambda at, some: _numbers_at(run, at, CLOSES) < since_us[some]), ends
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Places in a run: rows of a key begin and end at `begins` and `ends`, those in the very place at `lower` and `upper`."""
+    """Places in a run: a key's rows from `begins` to `ends`, equals `lower`-`upper`."""
 
     begins: Longs
     lower: Longs
@@ -118,7 +126,10 @@ class Places:
         return Places(self.hashes[some], tuple(each.take(some) for each in self.in_runs))
 
     def gaps(self) -> Longs:
-        """How many rows all runs have between each place but the last and the next one, where both are of one key; places ascend."""
+        """Rows of all runs between neighbouring places of one key; places ascend.
+
+        Between each place but the last and the next one.
+        """
         found = np.zeros(max(len(self) - 1, 0), dtype=np.int64)
         for each in self.in_runs:
             found += each.lower[1:] - each.upper[:-1]
@@ -148,7 +159,10 @@ class Places:
 
 @dataclass(frozen=True, slots=True)
 class SomeRows:
-    """Rows of a run, from `begins` to `ends`, of keys that are known by number; a key may have several such spans. None is empty."""
+    """Rows of a run, from `begins` to `ends`, of keys that are known by number.
+
+    A key may have several such spans. None is empty.
+    """
 
     run: Run
     owners: Longs
@@ -157,7 +171,7 @@ class SomeRows:
 
     @classmethod
     def pieces(cls, run: Run, begins: Longs, ends: Longs, rows_max: int) -> Iterator[SomeRows]:
-        """Spans of rows, of keys that are numbered by them, fewer than twice so many rows at a time."""
+        """Spans of rows of numbered keys, fewer than twice so many rows at a time."""
         counts = -(-(ends - begins) // rows_max)
         owners = np.repeat(np.arange(len(begins)), counts)
         first = spans(np.zeros_like(counts), counts) * rows_max + begins[owners]
@@ -191,7 +205,10 @@ class SomeRows:
 
 
 def place_in(run: Run, hashes: Hashes, columns: Mapping[str, Longs]) -> Place:
-    """Where a run has rows of keys with certain numbers in their first columns; a null counts as the least."""
+    """Where a run has rows of keys with certain numbers in their first columns.
+
+    A null counts as the least.
+    """
     begins, ends = run.bounds(hashes)
     lower, upper = begins, ends
     for name, numbers in columns.items():
@@ -200,13 +217,16 @@ def place_in(run: Run, hashes: Hashes, columns: Mapping[str, Longs]) -> Place:
 
 
 def _with_number(run: Run, begins: Longs, ends: Longs, name: str, wanted: Longs) -> tuple[Longs, Longs]:
-    """Of spans of rows that lie in the order of a column those that have a number in it; a null counts as the least."""
+    """Of spans ordered by a column those with a number; a null counts as least."""
     lower = _first_not(begins, ends, lambda at, some: _numbers_at(run, at, name) < wanted[some])
     return lower, _first_not(lower, ends, lambda at, some: _numbers_at(run, at, name) <= wanted[some])
 
 
 def _first_not(begins: Longs, ends: Longs, is_before: Callable[[Longs, Longs], _Mask]) -> Longs:
-    """The first position of each span that is not before what is looked for, or its end: `is_before` tells for positions of some spans."""
+    """The first position of each span that is not before the target, or its end.
+
+    `is_before` decides for positions of some spans.
+    """
     lower, upper = begins.copy(), ends.copy()
     active = np.nonzero(lower < upper)[0]
     while len(active):
@@ -235,7 +255,10 @@ def _numbers_at(run: Run, positions: Longs, name: str) -> Longs:
 
 
 def numbers_of(column: pa.Array | pa.ChunkedArray) -> Longs:
-    """Values as integers in their order, a null as the least. Their type has such integers."""
+    """Values as integers in their order, a null as the least.
+
+    Their type has such integers.
+    """
     values = one_array(column)
     if not values.null_count:
         return integers_in_order(values)

@@ -39,7 +39,7 @@ _FURTHER = 4
 
 
 class RowState:
-    """Rows of `schema` with weights, and where `timed` with the instants at which they close."""
+    """Rows of `schema` with weights, and closing instants where `timed`."""
 
     def __init__(
         self,
@@ -80,12 +80,18 @@ class RowState:
         return sum(run.stored_bytes for run in self._stored)
 
     def of_keys(self, hashes: pa.Array | pa.ChunkedArray) -> pa.Table:
-        """Net rows of some keys, by hash, then by canonical bytes; also those that are unmatched (weight below zero)."""
+        """Net rows of some keys, by hash, then by canonical bytes.
+
+        Also those that are unmatched (weight below zero).
+        """
         wanted = distinct(hashes_of(hashes))
         return self._netted([(run, run.find(wanted)) for run in self._runs])
 
     def closing_since(self, hashes: Hashes, since_us: Longs) -> pa.Table:
-        """Those rows of some keys that close at an instant or later, as `of_keys` gives them. Hashes are sorted and distinct."""
+        """Rows of keys that close at an instant or later, as `of_keys` gives them.
+
+        Hashes are sorted and distinct.
+        """
         return self._netted([(run, spans(*rows_since(run, hashes, since_us))) for run in self._runs])
 
     def counts_since(self, hashes: Hashes, since_us: Longs) -> Longs:
@@ -97,14 +103,17 @@ class RowState:
         return counts
 
     def weights_of_rows(self, hashes: Hashes, rows: pa.Table) -> Longs:
-        """The net weights of rows that have all columns but weights, by ascending hashes. What is read does not grow with their keys."""
+        """The net weights of rows that have all columns but weights, by ascending hashes.
+
+        What is read does not grow with their keys.
+        """
         weights = np.zeros(len(hashes), dtype=np.int64)
         for run in self._runs:
             weights += same_rows(run, hashes, rows, self.dropped_to_us)
         return weights
 
     def at_ends(self, hashes: Hashes, counts: Longs, *, greatest: bool) -> pa.Table:
-        """Net rows of some keys from one end of the order of each: at least `counts` that are there, if it has so many.
+        """Net rows of keys from one end of the order: at least `counts` if there.
 
         `hashes` are sorted and distinct. What is read follows what is asked for, not what a key has. Unmatched retractions come where they lie.
         """
@@ -112,16 +121,22 @@ class RowState:
         return self._table(hashes[numbers], rows)
 
     def places(self, hashes: Hashes, columns: Mapping[str, Longs]) -> Places:
-        """Where rows lie that have certain numbers in their first columns; a null counts as the least of all."""
+        """Where rows lie that have certain numbers in their first columns.
+
+        A null counts as the least of all.
+        """
         return Places(hashes, tuple(place_in(run, hashes, columns) for run in self._runs))
 
     def between(self, first: Places, last: Places) -> pa.Table:
-        """Net rows from places to others of the same keys, those at them included. None of them lies between two pairs."""
+        """Net rows from places to others of the same keys, those at them included.
+
+        None of them lies between two pairs.
+        """
         found = zip(self._runs, first.in_runs, last.in_runs, strict=True)
         return self._netted([(run, spans(begin.lower, end.upper)) for run, begin, end in found])
 
     def both_ends(self, hashes: Hashes, names: Sequence[str]) -> tuple[Hashes, pa.Table]:
-        """Of some keys some columns of the first and the last row in each run, and before them the hashes of these."""
+        """Columns of each key's first and last row in each run, after their hashes."""
         owners, found = [hashes[:0]], [self.stored_schema.empty_table().select(names)]
         for run in self._runs:
             begins, ends = run.bounds(hashes)
@@ -132,7 +147,9 @@ class RowState:
         return np.concatenate(owners), pa.concat_tables(found)
 
     def beside(self, places: Places, counts: Longs, *, after: bool) -> tuple[Longs, pa.Table]:
-        """The nearest net rows on one side of places, and before them of which: at least `counts` that are there, if a key has so many.
+        """The nearest net rows on one side of places, at least `counts` if there.
+
+        Before them of which place each is.
 
         Of a state whose rows do not close.
         """
@@ -141,7 +158,10 @@ class RowState:
         return numbers, self._table(places.hashes[numbers], rows)
 
     def rows_beside(self, places: Places, *, after: bool) -> Iterator[SomeRows]:
-        """All rows on one side of places as runs have them, in pieces; they are known by the number of their place."""
+        """All rows on one side of places as runs have them, in pieces.
+
+        They are known by the number of their place.
+        """
         for run, each in zip(self._runs, places.in_runs, strict=True):
             begins, ends = each.after if after else each.before
             for some in SomeRows.pieces(run, begins, ends, self._work.piece_rows):
@@ -149,7 +169,10 @@ class RowState:
                 yield some
 
     def _outward(self, spans_of: Sequence[Span], counts: Longs, *, greatest: bool) -> tuple[Longs, pa.Table]:
-        """Net rows from one end of spans, and before them of which: at least `counts` that are there, if a span has so many."""
+        """Net rows from one end of spans, at least `counts` if there.
+
+        Before them of which span each is.
+        """
         reach, pending = counts.copy(), np.arange(len(counts))
         found: list[tuple[Longs, pa.Table]] = []
         while len(pending):
@@ -171,8 +194,10 @@ class RowState:
     def weights_of(
         self, hashes: Hashes, owner: tuple[str, pa.Array], value: tuple[str, pa.Array]
     ) -> tuple[Longs, Hashes]:
-        """The net weights of single rows by ascending hashes and by their values in the first two columns; and hashes that several owners share,
-        of which the weights are not known.
+        """Net weights of single rows, and hashes that several owners share.
+
+        By ascending hashes and by their values in the first two columns; of the shared hashes of which the weights are
+        not known.
         """
         (owner_name, owners), (name, values) = owner, value
         starts = run_starts(hashes)
@@ -183,8 +208,10 @@ class RowState:
         return weights, distinct(*shared)
 
     def ranks_of(self, hashes: Hashes, owner: tuple[str, pa.Array], name: str) -> Iterator[KeyRanks | None]:
-        """The rows of some keys by a column, one key after the other; None where the order does not tell: an owner shares its hash, or its
-        rows are removed. Hashes are sorted and distinct."""
+        """The rows of some keys by a column, one key after the other.
+
+        None where the order does not tell: an owner shares its hash, or its rows are removed. Hashes are sorted and
+        distinct."""
         bounds = [run.bounds(hashes) for run in self._runs]
         doubts = [shared_hashes(run, hashes, *owner) for run in self._runs]
         if self.dropped_to_us is not None:
@@ -195,14 +222,20 @@ class RowState:
             yield None if doubtful[at] else KeyRanks(self._runs, own, name)
 
     def closing(self, above_us: int | None, to_us: int) -> pa.Array:
-        """Hashes of keys with rows that close in (above, to], ascending; perhaps of rows that were withdrawn since."""
+        """Ascending hashes of keys with rows closing in (above, to].
+
+        Perhaps of rows that were withdrawn since.
+        """
         if self.dropped_to_us is not None:
             above_us = self.dropped_to_us if above_us is None else max(above_us, self.dropped_to_us)
         found = [run.close_times.between(above_us, to_us) for run in self._runs]
         return pa.array(distinct(*found), pa.uint64())
 
     def everything(self, rows_max: int) -> Iterator[pa.Table]:
-        """All net rows as `of_keys` gives them, about `rows_max` at a time; a key is never cut."""
+        """All net rows as `of_keys` gives them, about `rows_max` at a time.
+
+        A key is never cut.
+        """
         for piece in pieces(self._runs, rows_max):
             table = self._table(*netted(piece, each_netted=True))
             if table.num_rows:
@@ -259,7 +292,7 @@ class RowState:
             self._spill(made)
 
     def prepare(self) -> None:
-        """Writes what a transaction has added the way `sealed` will want it, while there is time; more may follow nevertheless."""
+        """Write a transaction's additions early, as `sealed` wants them; more may follow."""
         if len(self._added) == 1 and not self._spilled:
             (run,) = self._added
             self._prepared = run, self._written([run])
@@ -270,7 +303,7 @@ class RowState:
         self.dropped_to_us = to_us if self.dropped_to_us is None else max(to_us, self.dropped_to_us)
 
     def to_store(self, *, whole: bool) -> list[Run | WrittenRun]:
-        """The runs to be stored after a transaction, oldest first: those that stay, and new ones; `whole`: at most one."""
+        """Kept and new runs to store, oldest first; `whole`: at most one."""
         runs = [*self._stored, *self._added_as_one()]
 
         def write(group: range) -> WrittenRun:
@@ -321,7 +354,7 @@ class RowState:
         return without_dropped(hashes, rows, self.dropped_to_us)
 
     def _netted(self, places: Sequence[tuple[Run, Longs]]) -> pa.Table:
-        """Net rows at some places of runs, where all rows that are equal to one of them are among them."""
+        """Net rows at places of runs that hold all their equals."""
         found = [(run.hashes[at], run.take(at)) for run, at in places if len(at)]
         if not found:
             return self.schema.empty_table()

@@ -27,7 +27,10 @@ CLOSES = "__odf_closes"
 
 @dataclass(frozen=True, slots=True)
 class CloseTimes:
-    """When rows close, in that order, with the hashes of their keys; each pair once. `never` tells of rows that do not."""
+    """When rows close, in that order, with the hashes of their keys; each pair once.
+
+    `never` tells of rows that do not.
+    """
 
     times: Longs
     hashes: Hashes
@@ -87,7 +90,10 @@ class FilePart:
 
 @dataclass(frozen=True, slots=True)
 class RunFile:
-    """A run as another process finds it: where its parts lie, what a header says of it, and how users know the file."""
+    """A run for another process: where its parts are, its header, its file's name.
+
+    The name that users know.
+    """
 
     parts: Mapping[str, FilePart]
     batch_rows: tuple[int, ...]
@@ -96,7 +102,9 @@ class RunFile:
 
 
 class Run:
-    """Sorted hashes, and the rows beside them in batches; `starts` are the positions at which batches begin, and the end.
+    """Sorted hashes, and the rows beside them in batches.
+
+    `starts` are the positions at which batches begin, and the end.
 
     `stored_at` is where a checkpoint has it, `file` where other processes find it, if they do.
     """
@@ -146,7 +154,10 @@ class Run:
         return self._close_times
 
     def find(self, hashes: Hashes) -> Longs:
-        """Positions of rows with one of these hashes, which are sorted and distinct; ascending."""
+        """Positions of rows with one of these hashes, which are sorted and distinct.
+
+        Ascending.
+        """
         return spans(*self.bounds(hashes))
 
     def counts(self, hashes: Hashes) -> Longs:
@@ -198,7 +209,10 @@ def hashes_of(column: pa.Array | pa.ChunkedArray) -> Hashes:
 
 
 def distinct(*parts: Hashes) -> Hashes:
-    """All hashes ascending, each once. Most are different, so sorting takes a tenth of the time of a table of them."""
+    """All hashes ascending, each once.
+
+    Most are different, so sorting takes a tenth of the time of a table of them.
+    """
     whole: Hashes = np.concatenate([np.zeros(0, dtype=np.uint64), *parts])
     if not (whole[1:] >= whole[:-1]).all():
         whole.sort()

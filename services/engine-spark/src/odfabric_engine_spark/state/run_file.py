@@ -40,7 +40,10 @@ _PASSED_ON_BYTES_MAX = 1 << 30
 
 
 class WrittenPart(io.RawIOBase):
-    """Bytes of a part: in memory, and in a scratch file as soon as they are many. No file stays open."""
+    """Bytes of a part: in memory, and in a scratch file as soon as they are many.
+
+    No file stays open.
+    """
 
     def __init__(self, scratch: Path) -> None:
         self._path = scratch / f"run-{secrets.token_hex(8)}"
@@ -97,7 +100,7 @@ class WrittenPart(io.RawIOBase):
 
 
 def _append(source: IO[bytes], file: IO[bytes]) -> None:
-    """Copies a file to the end of another one within the kernel: nine times as fast as through memory of ours."""
+    """Append a file to another within the kernel: nine times as fast as by memory."""
     file.flush()
     left = os.fstat(source.fileno()).st_size
     while left:
@@ -218,7 +221,10 @@ def write_run(schema: pa.Schema, scratch: Path, parts: Iterable[tuple[Hashes, pa
 
 
 class StoredBatches(Sequence[pa.RecordBatch]):
-    """Batches of a stored run, opened when they are asked for. Raises InvalidData where damaged."""
+    """Batches of a stored run, opened when they are asked for.
+
+    Raises InvalidData where damaged.
+    """
 
     def __init__(self, body: pa.Buffer, schema: pa.Schema, batch_rows: Sequence[int], name: str) -> None:
         self._name = name
@@ -252,7 +258,10 @@ class StoredBatches(Sequence[pa.RecordBatch]):
 
 @dataclass(frozen=True, slots=True)
 class CheckedBatch:
-    """A batch of a file. Offsets, which some columns have, are looked at before Arrow follows them: it would follow them out of the file."""
+    """A batch of a file.
+
+    Offsets, which some columns have, are looked at before Arrow follows them: it would follow them out of the file.
+    """
 
     batch: pa.RecordBatch
     name: str

@@ -29,7 +29,7 @@ REWRITE_SHARE = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateWork:
-    """What changing a state may use: a folder for what is large, how much may be in memory, and time."""
+    """Resources for changing a state: a folder for large data, memory, time."""
 
     scratch: Path
     piece_rows: int
@@ -64,7 +64,7 @@ class StateToStore(Protocol):
         """Size of the runs that it was made of: what a transaction adds is not counted."""
 
     def to_store(self, *, whole: bool) -> list[Run | WrittenRun]:
-        """The runs to be stored, oldest first: those that stay, and new ones; `whole`: at most one, and new."""
+        """Runs to store, oldest first: kept and new ones; `whole`: at most one, new."""
 
 
 def runs_to_store(

@@ -1,4 +1,7 @@
-"""Key pairs for tests: real Ed25519 keys from given chance; the private halves stay in the object."""
+"""Key pairs for tests: real Ed25519 keys from given randomness.
+
+The private halves stay in the object.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from odfabric.ports.node.clock import Entropy
 
 
 class MemoryDatasetKeys:
-    """A DatasetKeys; what it calls sealed is a number under which it keeps the private half."""
+    """A DatasetKeys whose sealed form is the number of the private half it keeps."""
 
     def __init__(self, entropy: Entropy) -> None:
         self._entropy = entropy

@@ -1,4 +1,7 @@
-"""An exchange folder for tests: sessions are numbered, so paths repeat themselves from run to run."""
+"""An exchange folder for tests.
+
+Sessions are numbered, so paths repeat themselves from run to run.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,10 @@ from pathlib import Path
 
 
 class MemoryExchange:
-    """An Exchange below a folder that the test owns (files are what engines read, so memory alone would not do)."""
+    """An Exchange below a folder that the test owns.
+
+    Files are what engines read, so memory alone would not do.
+    """
 
     def __init__(self, root: Path) -> None:
         self._root = root.resolve()

@@ -23,7 +23,10 @@ from odfabric.ports.node.clock import Clock
 
 
 class MemoryObjectStore:
-    """An ObjectStore; its times are those of `clock`. `lock_wait_s_max` is how long `exclusive` waits."""
+    """An ObjectStore; its times are those of `clock`.
+
+    `lock_wait_s_max` is how long `exclusive` waits.
+    """
 
     def __init__(self, clock: Clock, *, lock_wait_s_max: float = 30.0) -> None:
         self._clock = clock

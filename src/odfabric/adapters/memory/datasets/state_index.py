@@ -1,4 +1,6 @@
-"""Current-state indexes in memory: the reference in tests. Rows are Python values here, added up one by one.
+"""Current-state indexes in memory: the reference in tests.
+
+Rows are Python values here, added up one by one.
 
 Owns nothing on disk. It is written without the kernels of other indexes, so that the two can be held against each other.
 """

@@ -26,7 +26,10 @@ class _StoredJob:
 
 
 class MemoryJobs:
-    """A Jobs. Jobs stand in the order of their queueing. `store` has the commits, which a job that is cancelled has not made."""
+    """A Jobs.
+
+    Jobs stand in the order of their queueing. `store` has the commits, which a job that is cancelled has not made.
+    """
 
     def __init__(self, store: MemoryStore | None = None) -> None:
         self._lock = threading.Lock()

@@ -9,7 +9,7 @@ from odfabric.model.instant import NANOS_PER_MILLI, Instant
 
 
 class SettableClock:
-    """A Clock that stands still until it is moved, or moves by `step_ms` after each look."""
+    """A Clock that stands still until moved, or moves by `step_ms` after each look."""
 
     def __init__(self, start: Instant, *, step_ms: int = 0) -> None:
         self._lock = threading.Lock()

@@ -45,7 +45,10 @@ class MemoryWorkspaceProbe:
 
 @dataclass(slots=True)
 class MemoryProbe(Generic[S]):
-    """A DatabaseProbe, RedisProbe or EngineMachineProbe, by what it sees; None: there is no answer."""
+    """A DatabaseProbe, RedisProbe or EngineMachineProbe, by what it sees.
+
+    None: there is no answer.
+    """
 
     state: S | None
 
@@ -57,7 +60,10 @@ class MemoryProbe(Generic[S]):
 
 
 class InlineBounded:
-    """A Bounded that runs one work after the other; those in `hanging` are not run and count as timed out."""
+    """A Bounded that runs one work after the other.
+
+    Those in `hanging` are not run and count as timed out.
+    """
 
     def __init__(self, hanging: Sequence[Callable[[], object]] = ()) -> None:
         self._hanging = hanging

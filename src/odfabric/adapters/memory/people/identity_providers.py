@@ -1,4 +1,4 @@
-"""Identity providers that exist in this process only, and the person who signs in there."""
+"""Identity providers in this process only, and the person who signs in there."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ class MemoryIdentityProvider:
 
 
 class MemoryIdentityProviders:
-    """An IdentityProviders. `agree` and `refuse` are what a person does in the browser."""
+    """An IdentityProviders.
+
+    `agree` and `refuse` are what a person does in the browser.
+    """
 
     def __init__(
         self,
@@ -71,7 +74,10 @@ class MemoryIdentityProviders:
         return f"{self._provider(provider).issuer}/authorize?{urlencode(asked)}", pending
 
     def agree(self, url: str, subject: str, **claims: str | bool | None) -> dict[str, str]:
-        """Sign in where `begin` has sent the browser; the parameters with which it comes back. `claims` are those of VerifiedIdentity."""
+        """Sign in where `begin` has sent the browser.
+
+        The parameters with which it comes back. `claims` are those of VerifiedIdentity.
+        """
         asked = parse_qs(urlsplit(url).query)
         issuer = url.partition("/authorize")[0]
         code = self._entropy.random_bytes(16).hex()

@@ -1,4 +1,4 @@
-"""Passwords for tests: as honest as the real ones, salted and one-way, but of no strength."""
+"""Passwords for tests: salted and one-way, but of no strength."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ _PARTS = 4
 
 
 class QuickPasswords:
-    """A Passwords that hashes in microseconds: never for a node. `hashes` counts what was computed."""
+    """A Passwords that hashes in microseconds: never for a node.
+
+    `hashes` counts what was computed.
+    """
 
     def __init__(self, *, cost: int = 1, bytes_max: int = PasswordRules().bytes_max) -> None:
         """`cost` is the parameter by which hashes are made anew."""

@@ -59,7 +59,10 @@ class MemoryRequest:
 
 
 class MemoryHttpSource:
-    """`ports.sources.egress.HttpSource` over a dictionary of pages; a URL without a page is not found."""
+    """`ports.sources.egress.HttpSource` over a dictionary of pages.
+
+    A URL without a page is not found.
+    """
 
     def __init__(self, pages: dict[str, MemoryPage] | None = None, *, source_bytes_max: int = _BYTES_MAX) -> None:
         self.pages = pages if pages is not None else {}
@@ -97,7 +100,7 @@ class ReceivedWebhook:
 
 
 class MemoryWebhookSender:
-    """`ports.sources.egress.WebhookSender` that keeps what it is given and answers by a script.
+    """`ports.sources.egress.WebhookSender` that keeps messages; answers by script.
 
     `script` is used up from the left, then every answer is 204. An error in it is raised; it arrives before an Indeterminate.
     """
@@ -128,14 +131,17 @@ class MemoryWebhookSender:
 
 
 class MemoryRemoteDatasets:
-    """`ports.sources.egress.RemoteDatasets` over whatever has been published under a URL."""
+    """`ports.sources.egress.RemoteDatasets` over what was published under a URL."""
 
     def __init__(self, *, block_bytes_max: int = _BYTES_MAX) -> None:
         self._published: dict[str, tuple[ReadObject, str | None]] = {}
         self._block_bytes_max = block_bytes_max
 
     def publish(self, url: str, files: Mapping[str, bytes], *, token: str | None = None) -> None:
-        """Serve files by their path (`refs/head`, `blocks/...`); later changes of the mapping show. `token`: who may read."""
+        """Serve files by their path (`refs/head`, `blocks/...`).
+
+        Later changes of the mapping show. `token`: who may read.
+        """
         self._published[url] = (files.get, token)
 
     def publish_store(self, url: str, store: ObjectStore, *, prefix: str, token: str | None = None) -> None:

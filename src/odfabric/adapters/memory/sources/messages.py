@@ -1,4 +1,4 @@
-"""A broker of messages in this process, with sessions that it keeps between connections."""
+"""A message broker in this process, with sessions kept between connections."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ class _Session:
 
 
 class MemoryMessageSource:
-    """A MessageSource and its broker. `cut` makes the next acknowledgement fail; `steps` are those that it was asked for."""
+    """A MessageSource and its broker.
+
+    `cut` makes the next acknowledgement fail; `steps` are those that it was asked for.
+    """
 
     def __init__(self) -> None:
         self.cut = False
@@ -39,7 +42,10 @@ class MemoryMessageSource:
         self._retained: dict[str, MemoryMessage] = {}
 
     def publish(self, topic: str, payload: bytes, *, qos: int = 1, retain: bool = False) -> None:
-        """Send a message to every session that has subscribed; with `retain` to those that will, too."""
+        """Send a message to every session that has subscribed.
+
+        With `retain` to those that will, too.
+        """
         if retain:
             self._retained[topic] = MemoryMessage(topic=topic, payload=payload, qos=qos, retained=True)
         for session in self._sessions.values():

@@ -1,4 +1,4 @@
-"""Files that polling sources may read, put there by a test with the times it wants."""
+"""Files for polling sources, put there by a test with the times it wants."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from odfabric.ports.sources.polling_files import LocalFile
 
 
 class MemoryPollingFiles:
-    """A PollingFiles over what `add` was told; bytes lie flat in a folder of the test, as engines read files."""
+    """A PollingFiles over what `add` was told.
+
+    Bytes lie flat in a folder of the test, as engines read files.
+    """
 
     def __init__(self, folder: Path, *, files_max: int = 10_000) -> None:
         self._folder = folder

@@ -11,7 +11,10 @@ from odfabric.ports.sources.savepoints import Savepoint
 
 
 class MemorySavepoints:
-    """A Savepoints; `folder` holds the bodies, of all datasets at most `bytes_max` and none older than `age_s_max`."""
+    """A Savepoints with its bodies in `folder`.
+
+    Of all datasets at most `bytes_max` and none older than `age_s_max`.
+    """
 
     def __init__(self, folder: Path, *, bytes_max: int = 1 << 20, age_s_max: float = 3600.0) -> None:
         self._folder = folder

@@ -123,7 +123,10 @@ class MemoryOutbox:
         )
 
     def _last_head(self, stored: StoredSubscription) -> Multihash | None:
-        """The head of the last move that a subscription received that skips some, or that from which it began."""
+        """The new head of the subscription's last move, or the one it was created at.
+
+        For a subscription that skips some moves.
+        """
         earlier = (each.delivery for each in self._store.deliveries.values())
         own = [each for each in earlier if each.subscription_id == stored.subscription.id and each.event is None]
         last = max(own, key=lambda each: each.sequence, default=None)
@@ -431,7 +434,10 @@ def drop_subscriptions(store: MemoryStore, dataset: DatasetId) -> None:
 
 
 def drop_subscriptions_of_account(store: MemoryStore, account: AccountId) -> None:
-    """Remove the subscriptions of a whole account that goes away. The lock must be held."""
+    """Remove the subscriptions of a whole account that goes away.
+
+    The lock must be held.
+    """
     for stored in list(store.subscriptions.values()):
         if stored.subscription.scope_account == account:
             _drop(store, stored.subscription.id)

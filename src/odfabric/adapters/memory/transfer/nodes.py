@@ -20,7 +20,10 @@ class MemoryPeer:
 
 
 class MemoryRemoteNodes:
-    """`ports.transfer.nodes.RemoteNodes` over peers by URL; one that is not there is a node that says nothing."""
+    """`ports.transfer.nodes.RemoteNodes` over peers by URL.
+
+    One that is not there is a node that says nothing.
+    """
 
     def __init__(self) -> None:
         self.peers: dict[str, MemoryPeer] = {}

@@ -247,7 +247,7 @@ def _block_row(found: Row[tuple[object, ...]]) -> BlockRow:
 def _move(
     connection: Connection, dataset: DatasetId, *, expected: Multihash | None, to: Head, added: int | None
 ) -> None:
-    """`added` bytes, None if they are not known, after which those of the dataset are not."""
+    """Add `added` bytes to the dataset's; None (unknown) makes those unknown too."""
     size = None if added is None else heads.c.stored_bytes + added
     values = {**_head_values(to), "stored_bytes": size}
     moved = update(heads).where(heads.c.dataset_id == dataset, heads.c.hash == expected).values(values)

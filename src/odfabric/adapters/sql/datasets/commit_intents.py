@@ -66,7 +66,10 @@ class SqlCommitIntents:
 
 
 class SqlIntentKeys:
-    """A SealedStore: private keys of datasets whose first commit is under way. All intents are read at once, for they are few."""
+    """A SealedStore: private keys of datasets whose first commit is under way.
+
+    All intents are read at once, for they are few.
+    """
 
     name = "dataset keys of commits under way"
     may_be_plain = False

@@ -42,7 +42,7 @@ for _statement in _MAKE_INDEX:
 
 
 def has_words(place: Column[frozenset[str]], words: Sequence[str], *, is_sqlite: bool) -> ColumnElement[bool]:
-    """Whether each of `words` begins one of the words in that column of `search_documents`."""
+    """Whether each of `words` begins a word of that column of `search_documents`."""
     if is_sqlite:
         query = " AND ".join(f'"{word}"*' for word in words)
         index: ColumnElement[str] = column(_INDEX)  # the index as a whole goes by the name of a column

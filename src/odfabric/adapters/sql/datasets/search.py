@@ -1,4 +1,4 @@
-"""Search in SQL: narrowing, order and counts of the catalog, and the documents that it finds by.
+"""Search in SQL: narrowing, order and counts of the catalog, and its documents.
 
 Owns the statements behind `domain.people.dataset_search`. Invariant: what somebody may read is a condition of the same statement, so that what is
 hidden is neither counted nor found; a document is stored only while its head is the head of its dataset.
@@ -50,7 +50,7 @@ class SearchStatements:
         self._is_sqlite = is_sqlite
 
     def narrowed(self, wanted: Select[Any], narrowed: Narrowing, order: Order = Order.NAME) -> Select[Any]:
-        """Rows of `datasets` that fulfil the conditions, joined with what they and the order look at."""
+        """Rows of `datasets` that fulfil the conditions, with the joins they need."""
         by_time = narrowed.changed_since or narrowed.may_read
         if by_time is not None or order in (Order.NEWEST, Order.BEST, Order.SIZE):
             wanted = wanted.join(heads, heads.c.dataset_id == datasets.c.id)
@@ -77,7 +77,7 @@ class SearchStatements:
                 return wanted.order_by(newest, *NAMES)
 
     def facets(self, connection: Connection, narrowed: Narrowing, since: Sequence[Instant], limit: int) -> Facets:
-        """Counts of the rows that fulfil the conditions, by two statements of one transaction.
+        """Counts of the rows that fulfil the conditions: two statements, one transaction.
 
         What a dataset has one of is counted in one pass, by all combinations; `ages` says how many of the moments a head is as young as.
         """
@@ -150,7 +150,10 @@ class SearchStatements:
         return func.rtrim(self._time_text(), "Z")
 
     def _time_text(self) -> ColumnElement[str]:
-        """The same with its last sign, which is enough to be compared with a whole second that has none."""
+        """The text of a time with its last sign.
+
+        Enough to be compared with a whole second that has none.
+        """
         moment = type_coerce(heads.c.system_time, String)
         return moment if self._is_sqlite else collate(moment, "C")
 
@@ -202,7 +205,10 @@ class SqlSearchDocuments:
 
 
 def _with_documents(wanted: Select[Any], narrowed: Narrowing) -> Select[Any]:
-    """Joined with documents. An outer join fixes the order in which SQLite joins, so it is one only where datasets without one count."""
+    """Joined with documents.
+
+    An outer join fixes the order in which SQLite joins, so it is one only where datasets without one count.
+    """
     needs_one = bool(narrowed.words) or narrowed.license is not None
     return wanted.join(search_documents, search_documents.c.dataset_id == datasets.c.id, isouter=not needs_one)
 

@@ -198,7 +198,10 @@ class SqlJobs:
 
 
 def hold_uncancelled(connection: Connection, job_ids: Sequence[str]) -> None:
-    """Keep jobs from being cancelled until the transaction, which leaves marks of them, has ended. Raises LeaseLost."""
+    """Keep jobs from being cancelled until the transaction ends. Raises LeaseLost.
+
+    The transaction leaves marks of them.
+    """
     if not job_ids:
         return
     held = select(jobs.c.status).where(jobs.c.id.in_(job_ids)).order_by(jobs.c.position).with_for_update(read=True)
@@ -222,7 +225,7 @@ def _take(connection: Connection, ready: _Ready, values: Mapping[str, object], w
 
 @dataclass(frozen=True, slots=True)
 class _Ready:
-    """The id of the oldest job that may be leased at `now`: to look whether there is one, and to lock it for taking."""
+    """The id of the oldest job that may be leased at `now`, to look or to lock."""
 
     looked_at: Select[tuple[str]]
     locked: Select[tuple[str]]
@@ -238,7 +241,10 @@ def _times(now: Instant, lease_ms: int) -> Mapping[str, object]:
 
 
 def _ready() -> Select[tuple[str]]:
-    """A row that was written after `lease_end` is of a clock that was ahead: its times mean nothing."""
+    """Ready jobs; rows written after `lease_end` are of a clock that was ahead.
+
+    Their times mean nothing.
+    """
     now, lease_end = (bindparam(name, type_=jobs.c.due_at.type) for name in ("now", "lease_end"))
     others = jobs.alias()
     goes_first = (others.c.status == _RUNNING) | (others.c.position < jobs.c.position)

@@ -1,4 +1,7 @@
-"""Saved queries in SQL. Invariant: the row of the account is held before it is counted how many it has."""
+"""Saved queries in SQL.
+
+Invariant: the row of the account is held before it is counted how many it has.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""How much accounts use, in SQL: a column of the row that each commit writes anyway."""
+"""How much accounts use, in SQL.
+
+A column of the row that each commit writes anyway.
+"""
 
 from __future__ import annotations
 

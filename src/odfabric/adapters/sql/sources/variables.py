@@ -1,4 +1,7 @@
-"""Variables of datasets in SQL. Invariant: the row of the dataset is held before it is counted how many it has."""
+"""Variables of datasets in SQL.
+
+Invariant: the row of the dataset is held before it is counted how many it has.
+"""
 
 from __future__ import annotations
 

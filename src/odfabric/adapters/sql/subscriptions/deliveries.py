@@ -88,7 +88,10 @@ class SqlSubscriptions:
             insert_audit(connection, audit)
 
     def _hold_messages(self, connection: Connection, subscription: Subscription) -> Multihash | None:
-        """Keep messages away that the subscription is to receive, so that the newest one is the last before it; the head of its dataset."""
+        """Keep back messages for a new subscription; the head of its dataset.
+
+        So that the newest message is the last before it.
+        """
         if subscription.dataset_id is None:
             if not self._database.is_sqlite:
                 connection.execute(text("LOCK TABLE outbox IN SHARE MODE"))
@@ -349,7 +352,10 @@ class SqlDeliveries:
 
 
 def _record(connection: Connection, identity: str, now: Instant, outcome: dict[str, object]) -> str | None:
-    """Write how an attempt ended; the subscription, or None if the delivery is not pending."""
+    """Write how an attempt ended.
+
+    The subscription, or None if the delivery is not pending.
+    """
     pending = (
         update(deliveries)
         .where(deliveries.c.id == identity, deliveries.c.status == _PENDING)
@@ -391,7 +397,10 @@ def _log_attempt(
 
 
 def drop_subscriptions(connection: Connection, dataset: DatasetId) -> None:
-    """Remove the subscriptions of a dataset that goes away. They go first: a fan-out that holds one ends before we look."""
+    """Remove the subscriptions of a dataset that goes away.
+
+    They go first: a fan-out that holds one ends before we look.
+    """
     gone = delete(subscriptions).where(subscriptions.c.dataset_id == dataset).returning(subscriptions.c.id)
     _drop_pending(connection, list(connection.execute(gone).scalars()))
 
@@ -413,8 +422,10 @@ def _drop_pending(connection: Connection, subscription_ids: Sequence[str]) -> No
 
 
 def _first() -> Select[tuple[str]]:
-    """Ids of the lowest pending deliveries of active subscriptions. Asked subscription by subscription: a receiver that has been away for
-    long has many pending deliveries, and only its first one counts."""
+    """Ids of the lowest pending deliveries of active subscriptions.
+
+    Asked subscription by subscription: a receiver that has been away for long has many pending deliveries, and only its
+    first one counts."""
     others = deliveries.alias()
     lowest = (
         select(func.min(others.c.sequence))
@@ -432,8 +443,9 @@ _FIRST = _first()
 
 
 def due_deliveries(now: Instant, lease_end: Instant, avoided: Avoided = NOTHING_AVOIDED) -> Select[tuple[str]]:
-    """Ids of deliveries that are the lowest pending of their subscription, due and free. What was written after `lease_end` is of a clock
-    that was ahead: its times mean nothing."""
+    """Ids of deliveries that are the lowest pending of their subscription, due, free.
+
+    What was written after `lease_end` is of a clock that was ahead: its times mean nothing."""
     free = deliveries.c.leased_until.is_(None) | (deliveries.c.leased_until <= now)
     return (
         _FIRST.where(not_(_is_avoided(avoided)))

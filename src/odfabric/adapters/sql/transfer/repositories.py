@@ -1,4 +1,7 @@
-"""Repositories and aliases in SQL. Invariant: whoever counts rows holds the row that they belong to, of the node none: its limit is soft."""
+"""Repositories and aliases in SQL.
+
+Invariant: whoever counts rows holds the row that they belong to, of the node none: its limit is soft.
+"""
 
 from __future__ import annotations
 

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 class WorkspaceFlows:
-    """A `FlowBackend` on a node of this process. Runs are done by the workers of a node, not by commands."""
+    """A `FlowBackend` on a node of this process.
+
+    Runs are done by the workers of a node, not by commands.
+    """
 
     def __init__(self, node: Node) -> None:
         self._node = node

@@ -1,4 +1,7 @@
-"""Verbs of webhooks on a node over HTTP. A workspace that only commands use sends none."""
+"""Verbs of webhooks on a node over HTTP.
+
+A workspace that only commands use sends none.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,10 @@ class NodeWebhooks:
         events: Sequence[str] | None = None,
         moves: Mapping[str, object],
     ) -> dict[str, Any]:
-        """The subscription with its secret. `moves` has members of the body, as `onlyWithData`."""
+        """The subscription with its secret.
+
+        `moves` has members of the body, as `onlyWithData`.
+        """
         wishes: dict[str, object] = {"url": url, "secret": secret}
         if not ref.startswith("@") or form != "cloudevents":
             wishes["format"] = form

@@ -1,1 +1,1 @@
-"""What commands about people ask of a workspace or a node, and the credentials by which they reach a node."""
+"""Commands about people: what they ask of a workspace or node, and credentials."""

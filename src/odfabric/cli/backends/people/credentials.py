@@ -1,4 +1,6 @@
-"""The file in which this user's logins are kept: one token for each origin (scheme, host and port of a node).
+"""The file of this user's logins: one token for each origin.
+
+An origin is scheme, host and port of a node.
 
 Invariants: nobody but its owner can read the file, and one that others can read is refused; a change replaces the file as a whole, so that
 a reader, or a crash, sees the old one or the new one; of commands that run at once none undoes the change of another; a login that is not
@@ -69,7 +71,10 @@ class Credentials:
         }
 
     def put(self, origin: str, login: Login) -> None:
-        """Keep a login, in place of the one at its origin. Raises InvalidRequest for a file that is refused."""
+        """Keep a login, in place of the one at its origin.
+
+        Raises InvalidRequest for a file that is refused.
+        """
 
         def change(origins: dict[str, dict[str, object]]) -> None:
             origins[origin] = {"token": login.token, "account": login.account}
@@ -77,7 +82,10 @@ class Credentials:
         self._change(change)
 
     def remove(self, origin: str) -> bool:
-        """Forget a login; whether there was one. Raises InvalidRequest for a file that is refused."""
+        """Forget a login; whether there was one.
+
+        Raises InvalidRequest for a file that is refused.
+        """
         if self._path is None or origin not in _origins(_read(self._path), self._path):
             return False
         removed: list[object] = []

@@ -183,7 +183,10 @@ class NodePeople:
         return str(self.myself()["accountName"])
 
     def _id_of(self, name: str) -> str:
-        """The identity by which the audit knows an account; one that was deleted is known by it alone."""
+        """The identity by which the audit knows an account.
+
+        One that was deleted is known by it alone.
+        """
         return name if name.startswith("did:") else str(self.account(name)["id"])
 
 

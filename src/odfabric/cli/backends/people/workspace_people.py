@@ -1,4 +1,7 @@
-"""The verbs about people and rights on a local workspace: the person at this machine is the node's operator."""
+"""Verbs about people and rights on a local workspace.
+
+The person at this machine is the node's operator.
+"""
 
 from __future__ import annotations
 

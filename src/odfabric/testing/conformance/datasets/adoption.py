@@ -1,4 +1,4 @@
-"""What ChainWriter.adopt promises, as tests: a chain comes back in pages, whole or not at all.
+"""Contract of ChainWriter.adopt: a chain returns in pages, all or nothing.
 
 A subclass gives `storage`, new and empty for each test.
 """

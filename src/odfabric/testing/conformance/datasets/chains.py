@@ -416,8 +416,9 @@ class ChainRowsContract:
 
 
 class ChainProcessContract:
-    """The same compare-and-set between processes. A subclass gives `chains`, and `open_chains`, which can be pickled and opens
-    the same in another process."""
+    """The same compare-and-set between processes.
+
+    A subclass gives `chains`, and `open_chains`, which can be pickled and opens the same in another process."""
 
     @pytest.fixture
     def chains(self) -> ChainWriter:
@@ -449,7 +450,10 @@ def _create(chains: ChainWriter, number: int) -> str:
 
 
 def _grow_often(chains: ChainWriter, number: int) -> str:
-    """Try 25 times to append to whatever the head is; returns how often that was the first to do so."""
+    """Try 25 times to append to whatever the head is.
+
+    Returns how often that was the first to do so.
+    """
     wins = 0
     for attempt in range(25):
         head = chains.head(entry_of("raced").id)

@@ -1,4 +1,7 @@
-"""What an ObjectStore promises, as tests. A subclass gives `objects`, new and empty for each test."""
+"""What an ObjectStore promises, as tests.
+
+A subclass gives `objects`, new and empty for each test.
+"""
 
 from __future__ import annotations
 

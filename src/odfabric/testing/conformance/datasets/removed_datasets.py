@@ -1,4 +1,4 @@
-"""What RemovedDatasets promises, as tests: a deleted dataset is marked until somebody says that nothing of it is left.
+"""Contract of RemovedDatasets: a deleted dataset is marked until nothing is left.
 
 A subclass gives `storage`, new and empty for each test.
 """

@@ -1,4 +1,7 @@
-"""What `ChainWriter.rename` promises, as tests. A subclass gives `storage`, new and empty for each test."""
+"""What `ChainWriter.rename` promises, as tests.
+
+A subclass gives `storage`, new and empty for each test.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the Catalog finds by words, facets and order, and SearchDocuments keep, as tests.
+"""Contract of Catalog search (words, facets, order) and SearchDocuments.
 
 A subclass gives `storage`, new and empty for each test. The oracle of the law of matching knows nothing of the rules of `domain.people.dataset_search`.
 """

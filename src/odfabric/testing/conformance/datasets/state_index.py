@@ -1,4 +1,7 @@
-"""What StateIndex promises, as tests. A subclass gives `changelog`, on the store of objects that the index reads, and `open_index`."""
+"""What StateIndex promises, as tests.
+
+A subclass gives `changelog`, on the store of objects that the index reads, and `open_index`.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,10 @@ def maintained(index: StateIndex, changelog: Changelog, *, since: int) -> IndexF
 
 
 class StateIndexHandlesContract:
-    """What several processes see of one index. `open_index` gives another handle of the same place each time."""
+    """What several processes see of one index.
+
+    `open_index` gives another handle of the same place each time.
+    """
 
     @pytest.fixture
     def changelog(self) -> Changelog:

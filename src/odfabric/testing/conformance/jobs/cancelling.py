@@ -1,4 +1,6 @@
-"""What Jobs.cancel and ChainWriter.append promise each other, as tests: a job is cancelled or committed, and never both.
+"""Contract of Jobs.cancel with ChainWriter.append.
+
+A job is cancelled or committed, and never both.
 
 A subclass gives `storage` and `jobs` over one state, new and empty for each test.
 """

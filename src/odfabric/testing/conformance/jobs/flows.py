@@ -1,4 +1,6 @@
-"""What Flows and Roles promise, as tests: rows with versions, one run of each state per flow, one holder per role.
+"""Contract of Flows and Roles.
+
+Rows with versions, one run of each state per flow, one holder per role.
 
 A subclass gives `storage`, `flows` and `roles` over one database, new and empty for each test.
 """

@@ -1,4 +1,7 @@
-"""What Jobs promises, as tests. A subclass gives `jobs`, new and empty for each test."""
+"""What Jobs promises, as tests.
+
+A subclass gives `jobs`, new and empty for each test.
+"""
 
 from __future__ import annotations
 
@@ -398,8 +401,9 @@ class LeasesContract:
 
 
 class JobsProcessContract:
-    """Leases between processes. A subclass gives `jobs`, and `open_jobs`, which can be pickled and opens the same in another
-    process."""
+    """Leases between processes.
+
+    A subclass gives `jobs`, and `open_jobs`, which can be pickled and opens the same in another process."""
 
     @pytest.fixture
     def jobs(self) -> Jobs:

@@ -1,4 +1,7 @@
-"""What SigningKeys promises, as tests. A subclass gives `keys`, new and empty for each test."""
+"""What SigningKeys promises, as tests.
+
+A subclass gives `keys`, new and empty for each test.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,10 @@ from odfabric.testing.conformance.examples import later
 
 
 def key_of(number: int) -> SigningKey:
-    """A key, made so many milliseconds after the others began. Their ids do not have the order of their making."""
+    """A key, made so many milliseconds after the others began.
+
+    Their ids do not have the order of their making.
+    """
     return SigningKey(id=f"key{9 - number}", public=bytes([number]) * 32, made_at=later(number))
 
 

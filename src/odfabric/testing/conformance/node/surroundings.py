@@ -1,4 +1,7 @@
-"""What every probe of a node's surroundings keeps. Subclasses give a probe that answers and one whose other side is away."""
+"""What every probe of a node's surroundings keeps.
+
+Subclasses give a probe that answers and one whose other side is away.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,7 @@ class AbsentWorkspaceContract:
 
 
 class DatabaseProbeContract:
-    """`probe` looks at a migrated database without datasets, `away` at one that does not answer."""
+    """`probe` sees a migrated database without datasets, `away` one that is down."""
 
     @pytest.fixture
     def probe(self) -> DatabaseProbe:

@@ -1,4 +1,7 @@
-"""What IdentityProviders promise, as tests. A subclass gives `site`: providers, and somebody with a browser."""
+"""What IdentityProviders promise, as tests.
+
+A subclass gives `site`: providers, and somebody with a browser.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,10 @@ SIGN_IN_S_MAX = 600
 
 
 class Site(Protocol):
-    """Providers `main`, labelled Main, with sign-up, and `work`, for addresses of work.example only, of `clock` and SIGN_IN_S_MAX."""
+    """Providers `main` and `work`, of `clock` and SIGN_IN_S_MAX.
+
+    `main` is labelled Main, with sign-up; `work` is for addresses of work.example only.
+    """
 
     identity_providers: IdentityProviders
     clock: SettableClock
@@ -65,7 +71,7 @@ class IdentityProvidersContract:
             site.identity_providers.finish(pending, answer)
 
     def test_an_answer_belongs_to_one_sign_in(self, site: Site) -> None:
-        """Whoever puts the answer of his own sign-in into the browser of another does not sign the other one in as himself."""
+        """The answer to one's own sign-in does not sign in another person's browser."""
         url, theirs = site.identity_providers.begin("main", REDIRECT_URI)
         _, ours = site.identity_providers.begin("main", REDIRECT_URI)
         answer = site.agree(url, "mallory", "mallory@home.example")

@@ -1,4 +1,7 @@
-"""What Passwords promise, as tests. A subclass gives `passwords` and `others`, which is the same with other parameters."""
+"""What Passwords promise, as tests.
+
+A subclass gives `passwords` and `others`, which is the same with other parameters.
+"""
 
 from __future__ import annotations
 

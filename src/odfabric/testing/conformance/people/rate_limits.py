@@ -1,4 +1,7 @@
-"""What RateLimits promise, as tests. A subclass gives `open_limits`, which makes ends of one store that begins empty."""
+"""What RateLimits promise, as tests.
+
+A subclass gives `open_limits`, which makes ends of one store that begins empty.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +57,7 @@ class RateLimitsContract:
     def test_the_next_is_let_through_when_it_was_said_and_not_before(
         self, open_limits: Callable[[], RateLimits]
     ) -> None:
-        """Asking meanwhile counts nothing, else nobody who asks often would ever be let through."""
+        """Asking meanwhile counts nothing, else frequent callers would never pass."""
         limits = open_limits()
         begun = time.monotonic()
         assert limits.take("key", limit=1, window_s=1) is None
@@ -69,7 +72,7 @@ class RateLimitsContract:
         assert let_through - said_at >= said - 2 * _CLOCK_S
 
     def test_the_window_moves(self, open_limits: Callable[[], RateLimits]) -> None:
-        """One let through late in a second and two early in the next would be three within one."""
+        """One passed late in a second and two early in the next are three within one."""
         limits = open_limits()
         times: list[float] = []
         while len(times) < 5:

@@ -1,4 +1,7 @@
-"""What SavedQueries promises, as tests. A subclass gives `people`, new and empty for each test."""
+"""What SavedQueries promises, as tests.
+
+A subclass gives `people`, new and empty for each test.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What ContainerSource promises, as tests. The images `fine`, `quiet` and `broken` are permitted."""
+"""What ContainerSource promises, as tests.
+
+The images `fine`, `quiet` and `broken` are permitted.
+"""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ class Receiver(Protocol):
         """Where it listens."""
 
     def answer(self, status: int, *, retry_after: str | None = None) -> None:
-        """Answer the next attempt like this, with `said` as the body if the status has one."""
+        """Answer the next attempt like this, with `said` as the body if it may have one."""
 
     def received(self) -> Sequence[tuple[dict[str, str], bytes]]:
         """Headers (lower-case names) and bodies of the attempts that have arrived."""
@@ -310,7 +310,10 @@ class RemoteDatasetsContract:
 
 
 class ProtectedRemoteDatasetsContract:
-    """Every `RemoteDatasets` whose peers know tokens. The site asks for `TOKEN` and knows `STRANGER`, who may not read."""
+    """Every `RemoteDatasets` whose peers know tokens.
+
+    The site asks for `TOKEN` and knows `STRANGER`, who may not read.
+    """
 
     TOKEN = "ka_0123456789"
     STRANGER = "ka_stranger"

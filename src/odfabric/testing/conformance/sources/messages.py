@@ -1,4 +1,7 @@
-"""What MessageSource promises, as tests. A subclass gives a broker to publish with and the source that reads from it."""
+"""What MessageSource promises, as tests.
+
+A subclass gives a broker to publish with and the source that reads from it.
+"""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class AddFile(Protocol):
 
 
 class PollingFilesContract:
-    """A subclass gives `files` over a poll folder, at most FILES_MAX per glob, and `add_file`."""
+    """A subclass gives `files` (poll folder, FILES_MAX per glob) and `add_file`."""
 
     @pytest.fixture
     def files(self) -> PollingFiles:
@@ -131,7 +131,10 @@ class PollingFilesContract:
 
 
 class SourcePreparationContract:
-    """A subclass gives `preparation`. Only what is promised for well-formed sources; refusals depend on limits."""
+    """A subclass gives `preparation`.
+
+    Only what is promised for well-formed sources; refusals depend on limits.
+    """
 
     @pytest.fixture
     def preparation(self) -> SourcePreparation:

@@ -1,4 +1,7 @@
-"""What PreparePrograms promises, as tests. The programs `upper` and `fail` are permitted."""
+"""What PreparePrograms promises, as tests.
+
+The programs `upper` and `fail` are permitted.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,10 @@ from odfabric.ports.sources.programs import PreparePrograms
 
 
 class PrepareProgramsContract:
-    """A subclass has the fixture `programs`: `upper` writes its input in capitals, `fail TEXT` says a text and fails."""
+    """A subclass has the fixture `programs`: `upper` and `fail TEXT`.
+
+    `upper` writes its input in capitals, `fail TEXT` prints a text and fails.
+    """
 
     @pytest.fixture
     def programs(self) -> PreparePrograms:

@@ -1,4 +1,7 @@
-"""What Variables promises, as tests. A subclass gives `variables` and `add_dataset`."""
+"""What Variables promises, as tests.
+
+A subclass gives `variables` and `add_dataset`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Cursors promises, as tests: one holder at a time, and a row that nobody else changes.
+"""Contract of Cursors: one holder at a time, and a row that nobody else changes.
 
 A subclass gives `cursors`, new and empty for each test.
 """

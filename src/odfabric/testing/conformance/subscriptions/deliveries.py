@@ -324,7 +324,7 @@ class DeliveriesContract:
 
     @pytest.fixture
     def waiting(self, storage: StoragePorts) -> StoragePorts:
-        """Three deliveries for each of the subscriptions s1 and s2 of one dataset, due at `NOW`."""
+        """Three deliveries each for subscriptions s1 and s2 of a dataset, due at `NOW`."""
         chain = new_chain(storage.chains)
         for name in ("s1", "s2"):
             subscribe(storage, chain, name)

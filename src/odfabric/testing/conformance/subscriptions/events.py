@@ -1,4 +1,4 @@
-"""What Outbox and Subscriptions promise of events and of subscriptions that are of no single dataset, as tests.
+"""Contract of Outbox and Subscriptions for events of no single dataset.
 
 A subclass gives `storage`, new and empty for each test.
 """

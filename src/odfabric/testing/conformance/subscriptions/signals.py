@@ -1,4 +1,7 @@
-"""What Signals promise, as tests. A subclass gives `open_signals`, which makes ends that have begun to listen."""
+"""What Signals promise, as tests.
+
+A subclass gives `open_signals`, which makes ends that have begun to listen.
+"""
 
 from __future__ import annotations
 

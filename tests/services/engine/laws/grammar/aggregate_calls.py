@@ -1,4 +1,4 @@
-"""Calls of aggregate functions for the laws: those that Spark computes row by row, in the engine's words and in the judges'.
+"""Calls of row-by-row aggregate functions, in words of engine and judges.
 
 Owns how ties are told to a judge: the engine breaks them by what is chosen, a judge is told to. Invariant: as in `general_grammar`;
 moments are of numbers that are not large, for with infinities those of Spark depend on the order of rows.
@@ -11,7 +11,10 @@ from tests.services.engine.laws.grammar.general_grammar import Composer, Item, R
 
 
 def greatest_by(value: str, order: str, *, function: str = "max_by", condition: str = "") -> str:
-    """The value of the row that is greatest (least, by `min_by`) by another column; rows without that do not count."""
+    """The value of the row that is greatest (least, by `min_by`) by another column.
+
+    Rows without that do not count.
+    """
     return either(f"{function}({value}, if({order} IS NULL, NULL, struct({order}{then(value)}))){condition}", None)
 
 
@@ -35,7 +38,7 @@ def quantiles(column: str) -> str:
 
 
 def of_two_columns(c: Composer, x: Relation) -> list[Item]:
-    """Moments of two columns, and the value of one in the row that is greatest by another."""
+    """Moments of two columns, and one's value in the row with the other's greatest."""
     found: list[Item] = []
     numbers = x.of("int", "decimal", "double")
     if numbers:

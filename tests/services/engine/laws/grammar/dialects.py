@@ -1,4 +1,4 @@
-"""Query text in three dialects: as the engine gets it, and as the two judges, Spark SQL and DuckDB, get it.
+"""Query text in three dialects: the engine's, and judges' Spark SQL and DuckDB.
 
 Owns the marks in a text: `[[either|spark|duck]]`, `[[final|AND|end|end in DuckDB]]` for what waits for the watermark (the
 engine finds that out by itself), `[[then|columns]]` for the completed order of a window (so too), `[[judged|text]]` for more of the kind, `[[step|name]]` for an
@@ -33,7 +33,10 @@ def either(spark: str, duck: str | None) -> str:
 
 
 def final(word: str, end: str, duck: str | None = "") -> str:
-    """A condition for judges only: what ends at `end` is final. `word` puts it in its place: WHERE, HAVING or AND."""
+    """A condition for judges only: what ends at `end` is final.
+
+    `word` puts it in its place: WHERE, HAVING or AND.
+    """
     return f"[[final|{word}|{end}|{_UNKNOWN if duck is None else duck or end}]]"
 
 
@@ -53,7 +56,10 @@ def step(name: str) -> str:
 
 
 def rendered(text: str, dialect: Dialect, *, closed_us: int | None, steps: Mapping[str, str]) -> str | None:
-    """The text in a dialect when the watermark is `closed_us`; None if the dialect cannot say it."""
+    """The text in a dialect when the watermark is `closed_us`.
+
+    None if the dialect cannot say it.
+    """
     handlers: dict[str, Callable[..., str]] = {
         "either": lambda spark, duck: duck if dialect is Dialect.DUCK else spark,
         "final": lambda word, end, duck: _final(dialect, word, end, duck, closed_us),

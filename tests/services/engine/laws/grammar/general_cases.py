@@ -1,4 +1,4 @@
-"""Cases for the laws of the general engine: inputs with everything odd in them, a query, and how it is cut into transactions.
+"""Cases for the general engine's laws: odd inputs, a query, and transactions.
 
 A case is a function of its number: `make_case` takes a random composition of operators (`general_grammar`), `shape_case` one
 of the named shapes (`general_shapes`). Changelogs are well-formed, but for those that say otherwise: there rows are withdrawn
@@ -86,7 +86,9 @@ class Table:
 
 @dataclass(frozen=True)
 class GeneralQuery:
-    """A query with marks. `identity`: columns that tell its rows apart, None if it has none that is known.
+    """A query with marks.
+
+    `identity`: columns that tell its rows apart, None if it has none that is known.
 
     `final_only`: it emits a row once, when it is final, so that the sequence of records does not depend on slicing.
     `row_wise`: each record is made of one record of an input, also where one takes back another.
@@ -132,7 +134,7 @@ class Block:
 
 @dataclass(frozen=True)
 class GeneralCase:
-    """`cuts` are the transactions: of each input the number of blocks that are there then."""
+    """A case; `cuts` are its transactions: each input's number of blocks by then."""
 
     query: GeneralQuery
     tables: tuple[Table, ...]
@@ -182,7 +184,7 @@ def _next(r: Random) -> float:
 
 
 def _meets_itself(query: GeneralQuery, alias: str) -> bool:
-    """Whether an input stands in several places, where a crowd of it would meet a crowd: judges take minutes for its square."""
+    """Whether an input meets itself in a crowd: judges need minutes for its square."""
     texts = [query.text, *(text for _, text in query.steps)]
     return sum(len(re.findall(rf"(?i)(?:\bfrom|\bjoin|,)\s+{alias}\b", text)) for text in texts) > 1
 
@@ -268,7 +270,10 @@ class _Changelogs:
         return found
 
     def _change(self, table: Table, present: list[Row], unmatched: list[Row], watermark: int) -> list[Row]:
-        """One change: a new row, one withdrawn, or one corrected, now and then the withdrawal of a row that comes later."""
+        """One change: a new row, one withdrawn, or one corrected.
+
+        Now and then the withdrawal of a row that comes later.
+        """
         r, earliest = self._r, watermark + self._after_ms
         movable = [i for i, row in enumerate(present) if not self._punctual or _millis(row[0]) >= earliest]
         action = r.choice("aaaarccc") if movable else "a"

@@ -1,4 +1,4 @@
-"""Random queries for the laws of the general engine: compositions of all operators that run incrementally.
+"""Random queries for the general engine's laws, of all incremental operators.
 
 Owns the grammar. Every relation has an `event_time` and columns c0, c1, .. of known types, so that any operator can stand upon any other.
 Invariant: the judges' text is determined: orders of windows are completed, and what depends on the order of float
@@ -28,8 +28,9 @@ Item = tuple[str, str]
 
 @dataclass(frozen=True)
 class Relation:
-    """What can stand in FROM. `is_event_time`: whether its column `event_time` is one in the engine's sense, None if
-    that can be disputed."""
+    """What can stand in FROM.
+
+    `is_event_time`: whether its column `event_time` is one in the engine's sense, None if that can be disputed."""
 
     text: str
     columns: tuple[Column, ...]

@@ -70,7 +70,7 @@ def _used_steps(text: str, steps: Sequence[tuple[str, str]]) -> tuple[tuple[str,
 
 
 def _tables(r: Random) -> tuple[Table, ...]:
-    """Three inputs that share the types of their first columns, so that they can be joined and united."""
+    """Three inputs with equal types of first columns, to be joined and united."""
     keys = r.choice(["int", "int", "string", "string", "bigint", "decimal", "double", "bool", "date"])
     others = r.choice(["string", "int", "date", "timestamp", "double"])
     values = r.choice(["int", "int", "bigint", "decimal", "double"])
@@ -230,7 +230,7 @@ def _pivot(c: Composer, x: Relation, _: int) -> Relation | None:
 
 @dataclass(frozen=True)
 class _TimeWindow:
-    """How windows are written: `source` makes `w0` for DuckDB, which has no such function."""
+    """How windows are written: `source` makes `w0` for DuckDB, which lacks them."""
 
     group: str
     source: str

@@ -1,4 +1,4 @@
-"""Random statements whose subqueries stand in subqueries: EXISTS, IN, values and LATERAL, over relations that read the row outside.
+"""Random nested, correlated subqueries: EXISTS, IN, values and LATERAL.
 
 Owns the texts; what they mean is asked of Spark (`test_nested_subqueries`). They read the inputs of `normalising`. A statement may be
 one that Spark, or a normal plan, cannot take.
@@ -20,7 +20,7 @@ _LITERALS = {"number": ["0", "1", "2", "4", "7"], "text": ["'x'", "'y'"]}
 
 @dataclass(frozen=True)
 class _Relation:
-    """What stands in FROM, and its columns with the name of the relation in front, by kind."""
+    """A relation of FROM, and its qualified columns by kind."""
 
     text: str
     columns: Mapping[str, str]

@@ -1,4 +1,6 @@
-"""The operators of the grammar of random queries that ask another relation for each row: semi joins, subqueries, LATERAL.
+"""Random queries' operators that ask another relation for each row.
+
+Semi joins, subqueries, LATERAL.
 
 Owns one function per operator, as `general_operators` does.
 """
@@ -102,7 +104,7 @@ def _scalar(c: Composer, x: Relation, depth: int) -> Relation | None:
 
 
 def _beside(c: Composer, x: Relation, depth: int) -> Relation | None:
-    """Rows of another relation beside each row: all that go with it, the first of them, or what they come to."""
+    """Rows of another relation for each row: all that match, the first, or a total."""
     y = c.other(x, depth)
     on, plain = c.equal(x, y, near=False), c.equal(x, y, near=False, computed=False)
     if on is None or plain is None or not y.firm:

@@ -1,4 +1,4 @@
-"""Random cases for the laws of transforms: changelogs with everything odd in them, and queries from a grammar.
+"""Random cases for the laws of transforms: odd changelogs, grammar queries.
 
 A case is a function of its number. Hypothesis picks the numbers only: built from its own choices, most queries came out alike.
 
@@ -65,7 +65,10 @@ class Sql:
 
 
 def sql(template: str, *parts: Sql, duck: str | None = "") -> Sql:
-    """A template with parts filled in; `duck` is DuckDB's own template, None if it has none."""
+    """A template with parts filled in.
+
+    `duck` is DuckDB's own template, None if it has none.
+    """
     other = template if duck == "" else duck
     known = other is not None and all(part.duck is not None for part in parts)
     return Sql(
@@ -76,7 +79,7 @@ def sql(template: str, *parts: Sql, duck: str | None = "") -> Sql:
 
 @dataclass(frozen=True)
 class Query:
-    """A query; `closed` makes its text with a condition on the window's end, for the judges."""
+    """A query; `closed` adds a condition on the window's end, for the judges."""
 
     steps: tuple[tuple[str | None, str], ...]
     judge: Callable[[int | None], Sql]
@@ -92,7 +95,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Case:
-    """Inputs with their blocks, a query, how blocks are cut into transactions, and sizes of the engine.
+    """A case: inputs with blocks, a query, its transactions, and engine sizes.
 
     `repeated` says how the last transaction is run again: with its sums made in memory, by Spark, or not at all.
     """

@@ -1,4 +1,4 @@
-"""Operators of general queries over windows of rows: first rows, functions of rows before and after, and of frames."""
+"""Operators over windows of rows: first rows, neighbours, and frames."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _first_rows(c: Composer, x: Relation, _: int) -> Relation | None:
 
 
 def _row_functions(c: Composer, x: Relation, _: int) -> Relation | None:
-    """One or two functions over windows of rows, of one partition or of two that conflict."""
+    """One or two window functions, of one partition or of two that conflict."""
     found = _rows_of(c, x)
     if found is None:
         return None
@@ -108,7 +108,7 @@ def _row_function(c: Composer, x: Relation, rest: str) -> Item:
 
 
 def _bounded_functions(c: Composer, x: Relation, _: int) -> Relation | None:
-    """One to three functions over windows of one order that reach but a few rows, or go on from what the rows before gave."""
+    """One to three functions over near or cumulative windows of one order."""
     found = _rows_of(c, x)
     if found is None:
         return None

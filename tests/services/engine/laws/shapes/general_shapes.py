@@ -1,4 +1,4 @@
-"""Named shapes of queries, one for each way in which operators stand together that once was a trap, or is common.
+"""Named shapes of queries: every combination that once failed or is common.
 
 Inputs: a (k, z, v), b (k, z, w), c (z, x), each with an event time. The text is that of `general_dialects`.
 """

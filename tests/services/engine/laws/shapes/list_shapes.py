@@ -1,4 +1,7 @@
-"""Named shapes of queries that read lists of groups elsewhere, list the rows of frames, or fill gaps. As in `general_shapes`."""
+"""Named shapes: lists of groups read elsewhere, lists of frames, filled gaps.
+
+As in `general_shapes`.
+"""
 
 from __future__ import annotations
 

@@ -11,7 +11,10 @@ LAST = "max(a.event_time) AS event_time"
 
 @dataclass(frozen=True)
 class Shape:
-    """`inputs` are letters of inputs; `more` are columns that all of them have beside the usual ones."""
+    """`inputs` are letters of inputs.
+
+    `more` are columns that all of them have beside the usual ones.
+    """
 
     inputs: str
     text: str

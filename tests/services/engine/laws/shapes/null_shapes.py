@@ -1,4 +1,7 @@
-"""Named shapes of joins in which nulls meet, or meet nothing, and are keys of what is above. As in `general_shapes`."""
+"""Named shapes of joins with null keys. As in `general_shapes`.
+
+Nulls meet, or meet nothing, and are keys of what is above.
+"""
 
 from __future__ import annotations
 

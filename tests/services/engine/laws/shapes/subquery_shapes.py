@@ -1,4 +1,7 @@
-"""Named shapes of queries with subqueries, LATERAL, QUALIFY and lists over windows. As in `general_shapes`."""
+"""Named shapes: subqueries, LATERAL, QUALIFY, lists over windows.
+
+As in `general_shapes`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Named shapes of queries that look up versions in a temporal table. As in `general_shapes`."""
+"""Named shapes of queries that look up versions in a temporal table.
+
+As in `general_shapes`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Named shapes of queries in which a window stands over another one. As in `general_shapes`.
+"""Named shapes of queries in which a window stands over another one.
+
+As in `general_shapes`.
 
 DuckDB sorts for each window by itself, so it cannot judge what equal rows are given by two of them.
 """

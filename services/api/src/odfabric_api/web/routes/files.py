@@ -1,4 +1,7 @@
-"""The stylesheet and the built scripts: the same for everybody, and kept by browsers until their names change."""
+"""The stylesheet and built scripts.
+
+The same for everybody, and kept by browsers until their names change.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The first page: browse and search what the visitor may read; the page of an account, which is the same of one owner; and both as a feed."""
+"""The first page and the page of an account, and both as a feed.
+
+The first page browses and searches what the visitor may read; the page of an account does so for one owner.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,10 @@ Asked = Annotated[AskedSearch, Depends(_asked)]
 
 @router.get("/")
 def get_home(request: Request, caller: Anybody, asked: Asked, sort: Sort = "", number: Number = 1) -> Response:
-    """All datasets that the visitor may read; the address is the whole state of the page."""
+    """All datasets that the visitor may read.
+
+    The address is the whole state of the page.
+    """
     found = SearchPage(path="/", asked=asked, sort=sort, number=number)
     return page(request, "home.html", found.values(request, caller))
 
@@ -74,7 +80,10 @@ def get_account(
     sort: Sort = "",
     number: Number = 1,
 ) -> Response:
-    """Datasets of one owner. To a stranger an account without public datasets does not exist. Raises NotFound."""
+    """Datasets of one owner.
+
+    To a stranger an account without public datasets does not exist. Raises NotFound.
+    """
     owner = _owner(request, account)
     found = SearchPage(path=f"/{account}", asked=asked, sort=sort, number=number, owner=owner).values(request, caller)
     is_known = owner is not None and (caller.account is not None or _shows_anything(request, caller, owner))

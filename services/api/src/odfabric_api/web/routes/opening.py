@@ -17,7 +17,10 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 @router.get("/-/open")
 def get_open(request: Request, code: Annotated[str, Query(max_length=200)] = "") -> Response:
-    """Signs the browser in and goes to the first page. Raises NotFound for a link that was used or has expired."""
+    """Signs the browser in and goes to the first page.
+
+    Raises NotFound for a link that was used or has expired.
+    """
     address = request.client.host if request.client else None
     device = request.headers.get("user-agent", "")
     _, issued = use_opening_link(code, device=device, address=address, ports=node_of(request).people)

@@ -1,4 +1,4 @@
-"""The SQL workbench: a question to the datasets that the visitor may read, and its answer."""
+"""The SQL workbench: a question to the datasets that the visitor may read."""
 
 from __future__ import annotations
 
@@ -46,14 +46,20 @@ def get_sql(
     pins: Annotated[str, Query(max_length=10_000, description="Datasets at blocks, as `account/name@hash`")] = "",
     saved: Annotated[str, Query(max_length=100, description="Id of a saved query of the visitor")] = "",
 ) -> Response:
-    """The editor, with the question of a link or a saved one. Nothing runs before somebody asks for it."""
+    """The editor, with the question of a link or a saved one.
+
+    Nothing runs before somebody asks for it.
+    """
     opened = get_query(saved, subject=caller, ports=node_of(request).people) if saved else None
     return _workbench(request, caller, opened.sql if opened else query, pins=pins, opened=opened)
 
 
 @router.post("/-/sql/saved")
 async def post_saved(request: Request, caller: Member) -> Response:
-    """Save the question of the editor under `name`: the query `saved` again if that is its name, else a new one."""
+    """Save the question of the editor under `name`.
+
+    The query `saved` again if that is its name, else a new one.
+    """
     node = node_of(request)
     form = await read_form(request, _FIELDS, bytes_max=node.settings.query_body_bytes_max)
     name, query, saved = (form.get(field, "") for field in ("name", "query", "saved"))
@@ -99,7 +105,10 @@ async def post_saved_query(
 
 @router.post("/-/sql")
 async def post_sql(request: Request, caller: Anybody) -> Response:
-    """Run the question. `export` is empty for a page, or the kind of a file, one of EXPORT_NAMES."""
+    """Run the question.
+
+    `export` is empty for a page, or the kind of a file, one of EXPORT_NAMES.
+    """
     node = node_of(request)
     form = await read_form(request, _FIELDS, bytes_max=node.settings.query_body_bytes_max)
     query, export, pins = (form.get(name, "") for name in ("query", "export", "pins"))

@@ -1,1 +1,1 @@
-"""Changes of a transform: whether two are equivalent, and the transaction after a change."""
+"""Changes of a transform: equivalence, and the transaction after a change."""

@@ -34,7 +34,7 @@ Counts = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Rows of a changelog: +1 for a row that is appended, -1 for one that is withdrawn."""
+    """Rows of a changelog: +1 for an appended row, -1 for a withdrawn one."""
 
     weights: Counts
     rows: pa.Table
@@ -53,7 +53,10 @@ def weights_of(operations: npt.NDArray[np.int32]) -> Counts:
 def difference(
     old: Changelog, new: Changelog, *, rows_max: int, limit: str
 ) -> Iterator[tuple[OperationType, pa.Table]]:
-    """Pieces of what turns the net rows of `old` into those of `new`. Raises LimitExceeded for more than `rows_max` net rows."""
+    """Pieces of what turns the net rows of `old` into those of `new`.
+
+    Raises LimitExceeded for more than `rows_max` net rows.
+    """
     digests, counts = _added_up([*_weighed(old, -1, rows_max, limit), *_weighed(new, 1, rows_max, limit)])
     for operation, chosen, sources in (
         (OperationType.RETRACT, counts < 0, ((old, 1), (new, -1))),
@@ -82,7 +85,10 @@ def _weighed(changelog: Changelog, sign: int, rows_max: int, limit: str) -> list
 
 
 def _added_up(pieces: list[tuple[Digests, Counts]]) -> tuple[Digests, Counts]:
-    """Each hash once, in order, with the sum of its weights; those that add up to nothing are left out."""
+    """Each hash once, in order, with the sum of its weights.
+
+    Those that add up to nothing are left out.
+    """
     if not pieces:
         return np.zeros(0, dtype=f"S{_DIGEST_BYTES}"), np.zeros(0, dtype=np.int64)
     digests, places = np.unique(np.concatenate([piece[0] for piece in pieces]), return_inverse=True)
@@ -93,7 +99,7 @@ def _added_up(pieces: list[tuple[Digests, Counts]]) -> tuple[Digests, Counts]:
 
 
 def _picked(changelog: Changelog, sign: int, digests: Digests, left: Counts) -> Iterator[pa.Table]:
-    """The first rows of a changelog with these hashes and weights of this sign, each as often as is `left`, which becomes less."""
+    """First rows of a changelog by hash and sign, as often as `left`, which shrinks."""
     if not left.any():
         return
     for changes in changelog():

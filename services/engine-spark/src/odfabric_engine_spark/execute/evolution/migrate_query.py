@@ -33,7 +33,10 @@ _RESULT = "migrated-result"
 
 
 def migrate_query(request: MigrateRequest, call: EngineCall) -> TransformResult:
-    """Runs the migration. Raises what a transaction raises, InvalidRequest for one that would not start from the beginning."""
+    """Runs the migration.
+
+    Raises what a transaction raises, InvalidRequest for one that would not start from the beginning.
+    """
     following = request.next
     if following.checkpoint_paths or any(one.offsets.begin for one in following.inputs):
         raise InvalidRequest("a migration reads its inputs from the beginning, without a checkpoint")
@@ -69,7 +72,10 @@ def _changelog(call: EngineCall, paths: Sequence[Path], shape: SliceShape) -> Ch
 
 
 def _read(call: EngineCall, path: Path, columns: pa.Schema, vocabulary: DatasetVocabulary) -> Iterator[Changes]:
-    """Rows of a slice in the columns of the output; a column that it does not have yet is null."""
+    """Rows of a slice in the columns of the output.
+
+    A column that it does not have yet is null.
+    """
     with open_slice(path, vocabulary) as reader:
         for batch in reader.batches():
             call.check()

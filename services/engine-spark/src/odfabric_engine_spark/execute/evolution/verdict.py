@@ -19,7 +19,10 @@ def same_query() -> QueryEvolution:
 
 
 def changed_query(before: DataSchema | None, after: ValidateResult) -> QueryEvolution:
-    """The verdict on a query that says something else; `after` is accepted, `before` are the columns of before, if they are known."""
+    """The verdict on a query that says something else.
+
+    `after` is accepted, `before` are the columns of before, if they are known.
+    """
     if before is None or after.data_schema is None:
         return _migration("the query has changed")
     old, new = _types(before), _types(after.data_schema)

@@ -27,7 +27,7 @@ from odfabric_engine_spark.ingest.encodings import Utf8File
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CsvCells:
-    """A file, how it is cut into cells, and the text that means null when it is not quoted."""
+    """A file, how it is cut into cells, and the unquoted text that means null."""
 
     file: Utf8File
     dialect: CsvDialect
@@ -43,7 +43,10 @@ class CsvCells:
             return next(iter(records), None)
 
     def rows(self) -> Iterator[list[Cell]]:
-        """Every record but the header, with places, by our own parser. Raises InvalidData, LimitExceeded."""
+        """Every record but the header, with places, by our own parser.
+
+        Raises InvalidData, LimitExceeded.
+        """
         with self._parsed() as records:
             yield from islice(records, 1 if self.header else 0, None)
 
@@ -163,7 +166,10 @@ class CsvCells:
 
 
 class _WithLastLineEnd(io.RawIOBase):
-    """A file with an end of its last line: without one Arrow takes an empty cell there for a quoted one if one before it was."""
+    """A file whose last line ends with a line break.
+
+    Without one Arrow takes an empty cell there for a quoted one if one before it was.
+    """
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file

@@ -47,7 +47,9 @@ _EXCEL_NOTE = re.compile(r"\"?sep=(.)\"?\s*", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The names of the first record of a file, and those wanted: of the schema, or of the first file; None for any.
+    """Names of the first record, and the wanted ones; None for any.
+
+    Wanted by the schema, or the first file.
 
     `others_left_out` says that a header may have more names, `optional` which ones it may lack if it has any other.
     """
@@ -67,7 +69,10 @@ class Header:
         return [cell.text for cell in self.cells]
 
     def order(self) -> list[int]:
-        """For each name that is wanted the column in which it stands, or ABSENT. Raises InvalidData."""
+        """For each name that is wanted the column in which it stands, or ABSENT.
+
+        Raises InvalidData.
+        """
         names = self.names
         if self.wanted is not None and len(set(names)) == len(names) and set(names) == set(self.wanted):
             return [names.index(name) for name in self.wanted]
@@ -174,7 +179,10 @@ class Header:
         raise self._refused(_came_and_went(added, gone, whose), _changed_hint(added, gone))
 
     def _refuse_unsplit(self) -> None:
-        """One column, whose name and first value another separator cuts into as many parts, is several columns."""
+        """Refuse one column that another separator splits into several.
+
+        It cuts name and first value into as many parts.
+        """
         if len(self.cells) > 1 or self.cells[0].quoted:
             return
         with self.file.text() as stream:
@@ -208,7 +216,10 @@ def _lines(stream: io.TextIOWrapper) -> Iterator[str]:
 
 
 def other_kind(file: Utf8File) -> InvalidData | None:
-    """Why a file that begins like a page or another document is no table of text; None if it does not."""
+    """Why a file that begins like a page or another document is no table of text.
+
+    None if it does not.
+    """
     begin = first_line(file)
     place = Place(file=file.name, line=1)
     if _PAGE.match(begin):
@@ -230,7 +241,10 @@ def other_kind(file: Utf8File) -> InvalidData | None:
 
 
 def _is_dump(file: Utf8File) -> bool:
-    """Whether the first line that is neither empty nor a comment of SQL begins a statement."""
+    """Whether the first line of content begins an SQL statement.
+
+    The first that is neither empty nor a comment of SQL.
+    """
     with file.text() as stream:
         for _ in range(_LINES_SEARCHED):
             line = stream.readline(_FIRST_LINE_CHARACTERS)
@@ -240,7 +254,10 @@ def _is_dump(file: Utf8File) -> bool:
 
 
 def excel_note(file: Utf8File) -> InvalidData | None:
-    """The refusal of a first line `sep=;`, by which spreadsheets know the separator; None if there is none."""
+    """The refusal of a first line `sep=;`, by which spreadsheets know the separator.
+
+    None if there is none.
+    """
     begin = first_line(file)
     found = _EXCEL_NOTE.fullmatch(begin)
     if found is None:
@@ -273,7 +290,10 @@ def names_of(line: str, dialect: CsvDialect) -> list[str]:
 
 
 def repeated_row(batch: pa.RecordBatch, names: Sequence[str], *, null: str) -> int | None:
-    """The first row of a batch that repeats the names of a header of two or more columns; texts equal to `null` are null."""
+    """The first row of a batch that repeats a header of two or more columns.
+
+    Texts equal to `null` are null.
+    """
     if len(names) < _COLUMNS_MIN:
         return None
     first = pc.is_in(batch.column(0), value_set=pa.array([names[0], BOM + names[0]]))
@@ -285,7 +305,7 @@ def repeated_row(batch: pa.RecordBatch, names: Sequence[str], *, null: str) -> i
 
 
 def _near(added: Sequence[str], gone: Sequence[str]) -> list[tuple[str, str]]:
-    """Pairs of a name that came and one that went which differ in case, spaces and other signs only."""
+    """Pairs of a new and a missing name that differ only in case, spaces and signs."""
     plain: dict[str, str] = {_plain(name): name for name in reversed(gone)}
     return [(name, plain[_plain(name)]) for name in added if _plain(name) and _plain(name) in plain]
 

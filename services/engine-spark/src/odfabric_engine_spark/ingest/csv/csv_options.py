@@ -25,7 +25,10 @@ class CsvOptions:
 
     @classmethod
     def of(cls, step: ReadStepCsv) -> CsvOptions:
-        """The options of a step. Raises InvalidManifest for characters, encodings and formats that make no sense."""
+        """The options of a step.
+
+        Raises InvalidManifest for characters, encodings and formats that make no sense.
+        """
         return cls(
             dialect=csv_dialect(step),
             encoding=known_encoding(step.encoding),

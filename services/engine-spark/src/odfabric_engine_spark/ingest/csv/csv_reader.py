@@ -41,7 +41,7 @@ from odfabric_engine_spark.spark.frames.read_rows import InputRows, check_names,
 
 @dataclass(slots=True)
 class _Part:
-    """One file with content: where each column of the result stands in it, and how many rows came before it.
+    """One file with content: its place of each column, and rows before it.
 
     `names` are those of its header in its own order; none without one.
     """
@@ -70,7 +70,10 @@ class _Part:
         yield from self._following()
 
     def begin(self, rows: int) -> list[pa.RecordBatch]:
-        """The first batches, with at least so many rows where there are so many; `batches` gives them too."""
+        """The first batches, with at least so many rows where there are so many.
+
+        `batches` gives them too.
+        """
         while sum(batch.num_rows for batch in self._begun) < rows:
             batch = next(self._following(), None)
             if batch is None:
@@ -84,7 +87,7 @@ class _Part:
         return self._rest
 
     def cells_in_order(self, cells: list[Cell]) -> list[Cell]:
-        """The cells that are read, an empty one for a column that the header does not have."""
+        """The cells to read, empty for a column that the header does not have."""
         return [replace(cells[-1], text="") if index == ABSENT else cells[index] for index in self.order]
 
     @property
@@ -96,7 +99,10 @@ class _Part:
 
 @dataclass(slots=True)
 class CsvReader:
-    """Reads the files of one ingest. `schema` None means that `columns` decide, or headers and texts where these are None too."""
+    """Reads the files of one ingest.
+
+    `schema` None means that `columns` decide, or headers and texts where these are None too.
+    """
 
     call: EngineCall
     options: CsvOptions
@@ -138,7 +144,7 @@ class CsvReader:
         )
 
     def _staged(self, target: pa.Schema, nulls: NullCounts, *, limit: int) -> tuple[Staged, list[tuple[int, int]]]:
-        """The values of all rows, and the first rows with a cell that is none, each with the first such column.
+        """The values of all rows, and the first rows with an invalid cell and its column.
 
         Nulls where none may be are such cells, and are counted. Raises IncompatibleSchema for types without a form as text.
         """
@@ -201,7 +207,10 @@ class CsvReader:
         return names
 
     def _order(self, first: list[Cell], wanted: list[str] | None, file: Utf8File) -> list[int] | None:
-        """Where the columns that are wanted stand in the header; None without a header, or if it has too many."""
+        """Where the columns that are wanted stand in the header.
+
+        None without a header, or if it has too many.
+        """
         if not self.options.header:
             note = excel_note(file)
             if note and len(wanted or first) > 1:
@@ -221,13 +230,13 @@ class CsvReader:
         ).order()
 
     def _optional(self) -> frozenset[str]:
-        """Columns that a header may lack: files of before a source grew a column do not have it."""
+        """Columns that a header may lack: older files of a grown source lack them."""
         if self.schema is None or self.contract is not FieldContract.EVOLVE:
             return frozenset()
         return frozenset(item.name for item in self.schema if item.nullable)
 
     def _refuse_second_header(self, batch: pa.RecordBatch, part: _Part, first_row: int) -> None:
-        """Raises InvalidData for a row that repeats the header, as files have that were put together."""
+        """Raises InvalidData for a row that repeats the header, as in joined files."""
         at = repeated_row(batch, part.names, null=self.options.null)
         if at is None:
             return
@@ -279,7 +288,10 @@ class CsvReader:
         )
 
     def wrong_shapes(self, files: Sequence[Utf8File], *, limit: int) -> list[WrongRow]:
-        """The first rows that have too few or too many cells, or repeat the header. Raises InvalidData for a file that is wrong as a whole."""
+        """The first rows that have too few or too many cells, or repeat the header.
+
+        Raises InvalidData for a file that is wrong as a whole.
+        """
         names = self._open(files)
         found: list[WrongRow] = []
         for part in self._parts if names is not None else ():
@@ -295,7 +307,7 @@ class CsvReader:
         return found
 
     def wrong_values(self, files: Sequence[Utf8File], *, limit: int) -> list[WrongRow]:
-        """The first rows with a cell that is not of its column's type, of files whose rows all have their cells."""
+        """The first rows with a wrongly typed cell, of files with complete rows."""
         names, target = self._open(files), self.schema
         if names is None or target is None:
             return []
@@ -352,7 +364,7 @@ class _FoundRow:
 
 
 def _flawed(texts: Sequence[pa.Array], values: Sequence[pa.Array], target: pa.Schema) -> list[tuple[int, int]]:
-    """Rows of a batch with a text that is no value, or with a null that must not be, each with the first such column."""
+    """Rows of a batch with an invalid text or null, each with its first column."""
     found: dict[int, int] = {}
     for index, (text, value, item) in enumerate(zip(texts, values, target, strict=True)):
         if value.null_count == (text.null_count if item.nullable else 0):
@@ -381,5 +393,5 @@ def _repeated(place: Place) -> InvalidData:
 
 
 def _made_up(names: list[str] | None, count: int) -> list[str]:
-    """Names of the columns of a file without header: those of the schema, else numbers."""
+    """Names for a file without header: those of the schema, else numbers."""
     return names or [f"column_{index + 1}" for index in range(count)]

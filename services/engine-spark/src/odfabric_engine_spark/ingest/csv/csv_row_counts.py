@@ -19,7 +19,10 @@ _SEPARATORS = ",;\t|"
 def wrong_count(
     file: Utf8File, cells: Sequence[Cell], columns: int, dialect: CsvDialect, *, header: bool
 ) -> InvalidData:
-    """The refusal of a row that has not `columns` cells; with `header` their number is that of the first record."""
+    """The refusal of a row that has not `columns` cells.
+
+    With `header` their number is that of the first record.
+    """
     if problem := other_kind(file):
         return problem
     at = cells[columns] if len(cells) > columns else cells[-1]

@@ -25,7 +25,10 @@ _REFUSALS = (pa.ArrowException, OverflowError, UnicodeEncodeError)
 
 
 def array_maker(arrow: pa.DataType, convert: Convert, formats: TextFormats, *, marked: bool) -> ToArray:
-    """What turns the values of a column into an array; `convert` turns one of them, and `marked` columns hold JSON texts."""
+    """What turns the values of a column into an array.
+
+    `convert` turns one of them, and `marked` columns hold JSON texts.
+    """
     one_by_one = _one_by_one(arrow, convert)
     if marked:
         return one_by_one

@@ -32,7 +32,10 @@ class JsonDocument:
         self._counted = 0
 
     def items(self, sub_path: str) -> Iterator[tuple[JsonValue, int, int]]:
-        """Every item of the array at `sub_path` ("" is the document itself), its line and length. Raises InvalidData."""
+        """Every item of the array at `sub_path`, its line and length.
+
+        "" is the document itself. Raises InvalidData.
+        """
         path = tuple(sub_path.split(".")) if sub_path else ()
         if not self._peek():
             return  # nothing but space is an empty input
@@ -41,7 +44,10 @@ class JsonDocument:
             self._refuse("there is more after the end of the document")
 
     def features(self) -> Iterator[tuple[JsonValue, int, int]]:
-        """Every item of a GeoJSON FeatureCollection, its line and length. Raises InvalidData."""
+        """Every item of a GeoJSON FeatureCollection, its line and length.
+
+        Raises InvalidData.
+        """
         if not self._peek():
             return
         if self._peek() != "{":
@@ -112,7 +118,10 @@ class JsonDocument:
                 return
 
     def _keys(self) -> Iterator[str]:
-        """Keys of the object that begins here; the caller reads the value of each before asking for the next."""
+        """Keys of the object that begins here.
+
+        The caller reads the value of each before asking for the next.
+        """
         self._position += 1
         seen: set[str] = set()
         if self._peek() == "}":

@@ -43,7 +43,10 @@ def bad_line(error: ValueError, text: str, place: Place) -> InvalidData:
 
 
 def said(error: ValueError) -> str:
-    """What the decoder says; line and file are ours to say, so it says the character of the line."""
+    """What the decoder says.
+
+    Line and file are ours to say, so it says the character of the line.
+    """
     return f"{error.msg} (character {error.pos + 1})" if hasattr(error, "msg") and hasattr(error, "pos") else str(error)
 
 
@@ -77,7 +80,7 @@ def listed_names(names: Iterable[str]) -> str:
 
 
 def no_declared_field(members: Mapping[str, JsonValue], place: Place) -> InvalidData:
-    """The refusal of a row that has none of the declared fields, though some are required."""
+    """The refusal of a row with none of the declared fields, some being required."""
     objects = [name for name, value in members.items() if isinstance(value, dict)]
     within = objects[-1] if objects else None
     hint = "declare the fields as the rows have them by `odf set-source`"

@@ -51,7 +51,10 @@ _PARSED_BYTES = 4 * MIB
 
 
 class JsonRow(NamedTuple):
-    """One object, the file and line where it begins, or its row if it is no text, and the length of what it was made of."""
+    """One object: text or row, file and line where it begins, and its length.
+
+    Its row if it is no text; the length of what it was made of.
+    """
 
     members: dict[str, JsonValue]
     file: str
@@ -62,7 +65,10 @@ class JsonRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GivenObjects:
-    """Objects of another format that become rows as those of JSON do; `rows` gives them from the beginning each time."""
+    """Objects of another format that become rows as those of JSON do.
+
+    `rows` gives them from the beginning each time.
+    """
 
     columns: pa.Schema
     rows: Callable[[], Iterator[JsonRow]]
@@ -70,7 +76,9 @@ class GivenObjects:
 
 @dataclass(slots=True)
 class JsonReader:
-    """Reads the files of one ingest. `sub_path` None means one object a line; "" means a document that is an array.
+    """Reads the files of one ingest.
+
+    `sub_path` None means one object a line; "" means a document that is an array.
 
     `marked` are columns that keep JSON values as text. `geo`: the objects are features of GeoJSON, the document a collection.
     `given` are objects that stand in no text, with the columns that they have where no schema is declared.
@@ -123,7 +131,10 @@ class JsonReader:
         return _Conversion(schema, self.formats, self.marked, hint=self._hint(), sampled=sampled)
 
     def _needed(self, undeclared: UndeclaredFields, files: Sequence[Utf8File]) -> pa.Schema | None:
-        """Columns for fields that have none. Raises InvalidData for one whose values are of several kinds."""
+        """Columns for fields that have none.
+
+        Raises InvalidData for one whose values are of several kinds.
+        """
         fields = [
             item
             for name, values in undeclared.samples.items()
@@ -132,7 +143,10 @@ class JsonReader:
         return pa.schema(fields) if fields else None
 
     def wrong_lines(self, files: Sequence[Utf8File], *, limit: int) -> list[WrongRow]:
-        """The first lines that are no row of the declared schema. Raises LimitExceeded for a line that is too long."""
+        """The first lines that are no row of the declared schema.
+
+        Raises LimitExceeded for a line that is too long.
+        """
         if self.schema is None:
             return []
         parser = JsonParser(exact_numbers=self._is_exact(), depth_max=self.call.settings.depth_max)
@@ -165,7 +179,7 @@ class JsonReader:
         return f"the first {self.call.settings.infer_rows} rows looked like it; declare a schema"
 
     def _found_schema(self, sample: Sequence[JsonRow]) -> pa.Schema:
-        """What a sample says where the dataset does not: all columns before the first rows, event times afterwards."""
+        """A sample's columns where the dataset has none: all at first, then event times."""
         rows, file = [row.members for row in sample], sample[0].file if sample else None
         if self.columns is None and self.given is not None:
             return self.given.columns
@@ -259,7 +273,10 @@ def _texts_of_lines(file: Utf8File, call: EngineCall) -> Iterator[tuple[str, int
 
 
 class _Conversion:
-    """From the members of rows to the values of columns. `hint` is what to do about a field without a column; None: it is left out."""
+    """From the members of rows to the values of columns.
+
+    `hint` is what to do about a field without a column; None: it is left out.
+    """
 
     def __init__(
         self, schema: pa.Schema, formats: TextFormats, marked: JsonMembers, *, hint: str | None, sampled: int
@@ -277,7 +294,10 @@ class _Conversion:
         self.undeclared = UndeclaredFields(schema.names, sampled=sampled)
 
     def arrays(self, rows: Sequence[JsonRow]) -> list[pa.Array]:
-        """One array for each column. Raises InvalidData naming the field of the first row that is wrong."""
+        """One array for each column.
+
+        Raises InvalidData naming the field of the first row that is wrong.
+        """
         made = self._made(rows)
         if made is None:
             for row in rows:
@@ -353,7 +373,10 @@ class _StagedRows:
         return self._conversion.undeclared
 
     def add_all(self, rows: Iterable[JsonRow]) -> None:
-        """Writes rows. Raises InvalidData for the first that is wrong, be it no JSON or no value of its column."""
+        """Writes rows.
+
+        Raises InvalidData for the first that is wrong, be it no JSON or no value of its column.
+        """
         try:
             for row in rows:
                 self._waiting.append(row)

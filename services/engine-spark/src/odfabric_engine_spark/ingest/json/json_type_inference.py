@@ -21,7 +21,10 @@ _ADVICE = "declare a schema in the read step"
 
 
 def infer_json_schema(rows: Sequence[dict[str, JsonValue]], *, file: str) -> pa.Schema:
-    """The schema of a sample. Raises InvalidData naming a column without a single type."""
+    """The schema of a sample.
+
+    Raises InvalidData naming a column without a single type.
+    """
     return pa.schema(_fields(rows, "", file))
 
 

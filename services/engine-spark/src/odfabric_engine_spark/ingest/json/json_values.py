@@ -56,7 +56,10 @@ class NotJson(ValueError):
 
 
 class Misfit(ValueError):
-    """A value is not of its type; `path` leads from the column to it, `hint` says what to write instead."""
+    """A value is not of its type.
+
+    `path` leads from the column to it, `hint` says what to write instead.
+    """
 
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
@@ -71,7 +74,7 @@ class Misfit(ValueError):
 
 
 class WrittenDecimal(Decimal):
-    """A number with the text that stands for it: 2138.0 and 2.1380e3 are equal, and not the same text."""
+    """A number with its text: 2138.0 and 2.1380e3 are equal with different texts."""
 
     __slots__ = ("text",)
     text: str
@@ -84,7 +87,7 @@ class WrittenDecimal(Decimal):
 
 
 class JsonParser:
-    """Parses texts; `exact_numbers` keeps numbers with a point or exponent as they were written instead of as floats."""
+    """Parses texts; `exact_numbers` keeps numbers with point or exponent as written."""
 
     def __init__(self, *, exact_numbers: bool, depth_max: int) -> None:
         self._depth_max = depth_max
@@ -183,7 +186,7 @@ def _finite(text: str) -> float:
 
 
 def needs_exact_numbers(schema: pa.Schema) -> bool:
-    """Whether a type of the schema would lose digits of numbers that went through a float."""
+    """Whether a type of the schema would lose digits of numbers through floats."""
     return any(_has_decimal(field.type) for field in schema)
 
 
@@ -193,13 +196,15 @@ def _has_decimal(arrow: pa.DataType) -> bool:
 
 
 def member_converter(field: pa.Field, formats: TextFormats, *, path: str, marked: JsonMembers) -> Convert:
-    """What turns JSON values into values of a column or member, or into their text where it is marked so."""
+    """Converter from JSON to a column's or member's values, or to marked JSON text."""
     within = marked.get(field.name, {})
     return json_text if within is None else converter(field.type, formats, path=path, marked=within)
 
 
 def converter(arrow: pa.DataType, formats: TextFormats, *, path: str, marked: JsonMembers = _UNMARKED) -> Convert:
-    """What turns JSON values into values of a type; `marked` are members below it that keep JSON.
+    """What turns JSON values into values of a type.
+
+    `marked` are members below it that keep JSON.
 
     Raises IncompatibleSchema naming `path` if JSON has no form for it.
     """
@@ -408,7 +413,7 @@ def _map(convert: Convert, *, nullable: bool) -> Convert:
 
 
 def json_text(value: object) -> str:
-    """The JSON text of a parsed value without spaces, members in their order, numbers as they were written."""
+    """A parsed value's JSON text: no spaces, members in order, numbers as written."""
     match value:
         case str():
             # Half of a surrogate pair is no text of UTF-8, its escape is.

@@ -47,7 +47,10 @@ def without_null_keys(rows: DataFrame, primary_key: Sequence[str]) -> DataFrame:
 
 
 def unique_by_key(rows: DataFrame, primary_key: Sequence[str]) -> DataFrame:
-    """The rows with one for each key; the job stops at a null in a key and at different rows of one key."""
+    """The rows with one for each key.
+
+    The job stops at a null in a key and at different rows of one key.
+    """
     window = Window.partitionBy(*(column(name) for name in primary_key)).orderBy(ROW)
     numbered = without_null_keys(rows, primary_key).withColumn(_BEFORE, F.lag(F.struct("*")).over(window))
     before = F.col(_BEFORE)
@@ -64,7 +67,7 @@ def unique_by_key(rows: DataFrame, primary_key: Sequence[str]) -> DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class BatchRows:
-    """What messages say about rows of a batch: the place of one, and the values of its key."""
+    """What messages say of a batch's rows: a row's place and the values of its key."""
 
     frame: DataFrame
     primary_key: Sequence[str]
@@ -80,7 +83,10 @@ class BatchRows:
 
 
 def refused_key(kind: str, details: Sequence[int], batch: BatchRows) -> InvalidData | None:
-    """The user's error behind a stopped job; None if the message is not of this module."""
+    """The user's error behind a stopped job.
+
+    None if the message is not of this module.
+    """
     names = ", ".join(f"`{name}`" for name in batch.primary_key)
     if kind == NULL_KEY:
         row, index = details

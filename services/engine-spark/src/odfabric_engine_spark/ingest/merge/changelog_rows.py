@@ -47,7 +47,9 @@ _KINDS = "0 append, 1 retract, 2 correct-from, 3 correct-to"
 
 
 def with_kinds(rows: DataFrame, schema: pa.Schema, name: str, *, required: bool) -> DataFrame:
-    """The rows with their kinds of change in the type of slices; without such a column all are appended, if that may be.
+    """The rows with their kinds of change in the type of slices.
+
+    Without such a column all are appended, if that may be.
 
     Raises InvalidData for a column that is missing or no integer; the job stops at a kind that is none.
     """
@@ -79,7 +81,9 @@ def last_of_each_key(rows: DataFrame, keys: Sequence[str]) -> DataFrame:
 
 
 def in_turn(rows: DataFrame, keys: Sequence[str], kind: str, time: str, order: Sequence[Column]) -> DataFrame:
-    """The rows, for `first_in_batch`; the job stops where changes of a key do not follow.
+    """The rows, for `first_in_batch`.
+
+    The job stops where changes of a key do not follow.
 
     What withdraws the row of the change before without an event time has that row's.
     """
@@ -119,7 +123,10 @@ def without_turns(rows: DataFrame) -> DataFrame:
 
 
 def refused_change(kind: str, details: Sequence[int], batch: BatchRows) -> InvalidData | None:
-    """The user's error behind a stopped job; None if the message is not of this module."""
+    """The user's error behind a stopped job.
+
+    None if the message is not of this module.
+    """
     if kind == NO_KIND:
         return InvalidData("The kind of change is none", place=batch.locate(details[0]), hint=_KINDS)
     if kind == OUT_OF_TURN:

@@ -16,7 +16,7 @@ from odfabric.model.source import (
 
 
 def row_changes(strategy: MergeStrategy, operations: Mapping[int, int], *, given: int | None) -> RowChanges:
-    """What became of `given` rows (None: not counted) of which a strategy has made so many records of each kind."""
+    """Counts of `given` rows (None: not counted) and of a strategy's records by kind."""
     added, retracted, before, corrected = (
         operations.get(kind.value, 0)
         for kind in (

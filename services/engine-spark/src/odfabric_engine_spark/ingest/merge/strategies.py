@@ -49,7 +49,10 @@ _LATEST = f"{OWN_PREFIX}latest"
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """Changelog rows and the columns that order them; `keys` are the primary key, empty for Append."""
+    """Changelog rows and the columns that order them.
+
+    `keys` are the primary key, empty for Append.
+    """
 
     frame: DataFrame
     order: tuple[Column, ...]
@@ -65,8 +68,10 @@ def merge_rows(
     vocabulary: DatasetVocabulary,
     ordered: bool = True,
 ) -> Merged:
-    """The rows to be added. `schema` names the input's columns; event time is one of them. `ordered`: `ROW` tells the order in which
-    rows were given, else they have none.
+    """The rows to be added.
+
+    `schema` names the input's columns; event time is one of them. `ordered`: `ROW` tells the order in which rows were
+    given, else they have none.
 
     Raises InvalidData for key or compared columns that are not there, and for a column of kinds of change that is not there or is none.
     """
@@ -103,7 +108,7 @@ def merge_rows(
 
 
 def project(prev: DataFrame, keys: Sequence[str], *, vocabulary: DatasetVocabulary) -> DataFrame:
-    """The state that a changelog describes: of each key the row with the greatest offset, unless it is a retraction.
+    """State of a changelog: each key's last row by offset, unless a retraction.
 
     The columns are those of the changelog without offset; `op` is that of the row.
     """
@@ -186,7 +191,7 @@ def _upserted(last: DataFrame, prev: DataFrame | None, keys: Sequence[str], voca
 def _with_stored_times(
     turns: DataFrame, prev: DataFrame, keys: Sequence[str], vocabulary: DatasetVocabulary
 ) -> DataFrame:
-    """What is withdrawn from the history without an event time has that of the row that it withdraws."""
+    """Withdrawn rows without an event time take that of the row they withdraw."""
     time, kind = vocabulary.event_time, vocabulary.operation_type
     stored = [column(name).alias(f"{_OLD}{index}") for index, name in enumerate(keys)]
     state = project(prev, keys, vocabulary=vocabulary).select(*stored, column(time).alias(_OLD))
@@ -197,7 +202,7 @@ def _with_stored_times(
 
 
 class _Pairs:
-    """What the state has of a key beside what a batch has of it, and what becomes of both."""
+    """A key's rows in state and batch, and what becomes of both."""
 
     def __init__(self, fresh: DataFrame, keys: Sequence[str], vocabulary: DatasetVocabulary) -> None:
         self._fresh = fresh
@@ -220,7 +225,7 @@ class _Pairs:
         )
 
     def exploded(self, prev: DataFrame, how: str, changes: Column) -> DataFrame:
-        """A row for each of the changes of the keys that a join of the state with the batch has."""
+        """A row per change of the keys that a join of state and batch has."""
         state = project(prev, self._keys, vocabulary=self._vocabulary)
         values = (column(item.name).cast(item.dataType).alias(item.name) for item in self._columns)
         old_rows = state.select(F.struct(*values).alias(_OLD))

@@ -56,7 +56,10 @@ class _File:
 
 @dataclass(slots=True)
 class ParquetReader:
-    """Reads the files of one ingest. `schema` None means that `columns` decide, or the first file where these are None too."""
+    """Reads the files of one ingest.
+
+    `schema` None means that `columns` decide, or the first file where these are None too.
+    """
 
     call: EngineCall
     schema: pa.Schema | None
@@ -66,7 +69,9 @@ class ParquetReader:
     _largest: int = 0
 
     def read(self, files: Sequence[tuple[Path, str]]) -> InputRows | None:
-        """The rows of all files (path, name) in order; None if there is neither schema nor file with content.
+        """The rows of all files (path, name) in order.
+
+        None if there is neither schema nor file with content.
 
         Raises InvalidData with the place of what is wrong, LimitExceeded, IncompatibleSchema.
         """
@@ -133,11 +138,17 @@ class ParquetReader:
         self._files.append(_File(path, name, footer, found, rows, before))
 
     def _is_known_null(self, item: pa.Field) -> bool:
-        """Whether a column holds nothing but nulls, as writers leave it that do not know its type, and the dataset knows it."""
+        """Whether an all-null column of unknown type is one that the dataset knows.
+
+        Writers leave it so that do not know its type.
+        """
         return types.is_null(item.type) and self.columns is not None and self.columns.type_of(item.name) is not None
 
     def _check_columns(self, file: _File, target: pa.Schema) -> None:
-        """Columns are found by name; with a declared schema more columns are ignored, optional ones may be missing."""
+        """Columns are found by name.
+
+        With a declared schema more columns are ignored, optional ones may be missing.
+        """
         if self.schema is None and set(file.schema.names) != set(target.names):
             raise InvalidData(f"The columns differ from those of {self._files[0].name}", place=Place(file=file.name))
         for wanted in target:
@@ -193,7 +204,10 @@ class ParquetReader:
             raise InvalidData(f"A value is not {item.type}: {first_line(error)}", place=place) from None
 
     def _check_within(self, array: pa.Array, item: pa.Field, file: _File, first_row: int) -> None:
-        """Required members, items and values of a column; the nulls of the column itself are counted over all rows."""
+        """Required members, items and values of a column.
+
+        The nulls of the column itself are counted over all rows.
+        """
         if not types.is_nested(item.type):
             return
         within = item.with_nullable(True)
@@ -271,7 +285,7 @@ def _first_failing(array: pa.Array, fails: Callable[[pa.Array], bool]) -> int:
 
 
 def _is_beyond_micros(array: pa.Array) -> bool:
-    """Whether a timestamp in it, however deep, is one that Spark, which counts microseconds, cannot have."""
+    """Whether a timestamp, however nested, is beyond Spark's microseconds."""
     if types.is_struct(array.type):
         return any(_is_beyond_micros(each) for each in array.flatten())
     if types.is_map(array.type):

@@ -24,7 +24,7 @@ from odfabric_engine_spark.spark.calls.call import EngineCall
 
 
 def open_strangers(path: Path, *, as_dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
-    """For reading; timestamps of the old 96-bit form come as milliseconds, as nanoseconds would wrap around."""
+    """Open for reading; 96-bit timestamps as milliseconds, since nanoseconds overflow."""
     return pq.ParquetFile(
         path, coerce_int96_timestamp_unit="ms", pre_buffer=False, read_dictionary=list(as_dictionaries)
     )
@@ -35,13 +35,19 @@ READ_ERRORS = (pa.ArrowException, OSError, ValueError, OverflowError)
 
 
 def is_of_the_system(error: BaseException) -> bool:
-    """Whether the system failed and not the file: Arrow reports damaged content by an OSError without an errno."""
+    """Whether the system failed, not the file.
+
+    Arrow reports damaged content by an OSError without an errno.
+    """
     return isinstance(error, OSError) and error.errno is not None
 
 
 @dataclass(slots=True)
 class ParquetRows:
-    """The rows of one file. `unpacked` is what those before it and its own have taken so far; `largest` is the largest row."""
+    """The rows of one file.
+
+    `unpacked` is what those before it and its own have taken so far; `largest` is the largest row.
+    """
 
     path: Path
     name: str
@@ -51,7 +57,10 @@ class ParquetRows:
     largest: int = 0
 
     def batches(self, columns: Sequence[str]) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Batches in order, each with the position of its first row. Raises InvalidData with the place of damage, LimitExceeded."""
+        """Batches in order, each with the position of its first row.
+
+        Raises InvalidData with the place of damage, LimitExceeded.
+        """
         with open_strangers(self.path, as_dictionaries=self.survey.as_dictionaries) as file:
             for group in self.survey.groups:
                 yield from self._of_group(file, group, list(columns))
@@ -80,7 +89,7 @@ class ParquetRows:
         return max(1, min(settings.batch_rows, WORST_BATCHES * settings.batch_bytes // group.row_bytes))
 
     def _parts(self, batch: pa.RecordBatch, first_row: int) -> Iterator[pa.RecordBatch]:
-        """The batch in pieces that have at most `batch_bytes`, unless a row alone has more."""
+        """The batch in pieces of at most `batch_bytes`, unless one row has more."""
         settings = self.call.settings
         sizes = sum((row_sizes(column) for column in batch.columns), np.zeros(batch.num_rows, np.int64))
         if not batch.num_rows:
@@ -107,7 +116,7 @@ class ParquetRows:
             start = end
 
     def _decoded(self, file: pq.ParquetFile, group: RowGroup, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        """What Arrow gives; an error with the first column that cannot be decoded by itself."""
+        """Arrow's result, or an error naming the first column that fails by itself."""
         batches = file.iter_batches(self._at_once(group), row_groups=[group.index], columns=columns)
         while True:
             self.call.check()

@@ -34,7 +34,10 @@ def _same(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """How values of a column and raw statistics become comparable; `of_array` gives None for arrays of another kind."""
+    """How values of a column and raw statistics become comparable.
+
+    `of_array` gives None for arrays of another kind.
+    """
 
     of_array: Callable[[pa.Array], pa.Array | None]
     of_value: Callable[[Any], Any] = _same
@@ -43,7 +46,7 @@ class _Form:
 
 @dataclass(slots=True)
 class _Nested:
-    """A leaf within lists or structs: what its pages and the footer say, and what has been seen."""
+    """A leaf within lists or structs: claims of pages and footer, and what was seen."""
 
     slots: int
     nulls: int | None
@@ -77,7 +80,10 @@ class _Column:
 
 
 class GroupStatistics:
-    """Takes the values of one row group in, a batch at a time. `leaves` are those of the columns that are read."""
+    """Takes the values of one row group in, a batch at a time.
+
+    `leaves` are those of the columns that are read.
+    """
 
     def __init__(self, schema: pq.ParquetSchema, footer: Footer, group: int, leaves: Sequence[Leaf]) -> None:
         chunks = footer.groups[group].chunks
@@ -119,7 +125,10 @@ class GroupStatistics:
 
 
 def _counted(array: pa.Array) -> tuple[list[int], list[int]]:
-    """For each leaf how many values its pages have for the rows, with those that stand for nulls and empty lists, and how many are there."""
+    """For each leaf its page values for the rows, and those that are not null.
+
+    With those that stand for nulls and empty lists.
+    """
     slots = [int(each.sum()) for each in leaf_slots(array)]
     return slots, leaf_values(array)
 

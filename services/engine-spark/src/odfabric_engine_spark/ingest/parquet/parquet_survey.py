@@ -68,7 +68,10 @@ WORST_BATCHES = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leaf:
-    """A column of primitive values below the top-level column `column`. `width` None means texts or bytes."""
+    """A column of primitive values below the top-level column `column`.
+
+    `width` None means texts or bytes.
+    """
 
     index: int
     path: str
@@ -80,7 +83,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:
-    """A row group: its rows begin at `first_row` of the file; one has at most `row_bytes` when it is decoded."""
+    """A row group: starts at `first_row`; a row has at most `row_bytes` decoded."""
 
     index: int
     first_row: int
@@ -106,7 +109,10 @@ class Survey:
 
 
 def leaves_of(file: pq.ParquetFile, name: str) -> list[Leaf]:
-    """The leaves of all top-level columns, in the order of the file. Raises InvalidData if Arrow sees other columns than Parquet."""
+    """The leaves of all top-level columns, in the order of the file.
+
+    Raises InvalidData if Arrow sees other columns than Parquet.
+    """
     owners = [name for item in file.schema_arrow for name in [item.name] * _count(item.type)]
     columns = [file.schema.column(index) for index in range(len(file.schema))]
     if len(owners) != len(columns):
@@ -126,7 +132,10 @@ def leaves_of(file: pq.ParquetFile, name: str) -> list[Leaf]:
 
 
 def footer_of(path: Path, name: str, *, bytes_max: int) -> Footer:
-    """The footer of a file that begins and ends as one of Parquet. Raises InvalidData, LimitExceeded."""
+    """The footer of a file that begins and ends as one of Parquet.
+
+    Raises InvalidData, LimitExceeded.
+    """
     with path.open("rb") as file:
         if file.read(len(MAGIC)) != MAGIC:
             raise InvalidData(NOT_PARQUET, place=Place(file=name), hint=DAMAGED_HINT)
@@ -320,7 +329,10 @@ class _Surveyor:
             raise self._too_much("Unpacked, the file is too large", "input_unpacked_bytes_max", maximum, leaf)
 
     def _is_by_dictionary(self, leaf: Leaf, groups: Sequence[RowGroup]) -> bool:
-        """Whether values repeat so long ones that a batch of them might not fit into memory, and Arrow can keep them apart."""
+        """Whether values so long repeat that a batch needs Arrow's dictionary form.
+
+        Without it the batch might not fit into memory.
+        """
         settings = self.call.settings
         chunks = [self.chunks[group.index, leaf.index] for group in groups]
         if leaf.width is not None or any(chunk.delta for chunk in chunks):
@@ -332,7 +344,10 @@ class _Surveyor:
         )
 
     def _sized(self, group: RowGroup, by_dictionary: set[int]) -> RowGroup:
-        """The row group with the size of its rows. Raises LimitExceeded if a part of it that is held at once may be too large."""
+        """The row group with the size of its rows.
+
+        Raises LimitExceeded if a part of it that is held at once may be too large.
+        """
         row_bytes = held = 0
         for leaf in self.leaves:
             chunk = self.chunks[group.index, leaf.index]
@@ -355,7 +370,7 @@ class _Surveyor:
         return RowGroup(group.index, group.first_row, group.rows, max(1, row_bytes))
 
     def _unchecked(self, groups: Sequence[RowGroup]) -> dict[str, int]:
-        """Top-level columns with a page that has no checksum, and what Spark holds of each at once."""
+        """Top-level columns with pages without checksum, and Spark's memory for each."""
         found: dict[str, int] = {}
         unchecked = {
             leaf.column
@@ -426,7 +441,10 @@ def _add_values(page: Page, found: _Chunk, claim: ChunkClaim, leaf: Leaf) -> Non
 
 
 def _longest(page: Page, packed: bytes, codec: Codec) -> int:
-    """The longest text of a dictionary. Raises InvalidData if it does not have the values that it should have."""
+    """The longest text of a dictionary.
+
+    Raises InvalidData if it does not have the values that it should have.
+    """
     data = packed
     if codec is not Codec.UNCOMPRESSED:
         known = _CODECS.get(codec)

@@ -40,7 +40,7 @@ _NANOS_PER_MILLI = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class SecondReader:
-    """Compares one file with rows that are staged: those of `staged` from `first_row` on.
+    """Compares a file with the staged rows `staged` from `first_row` on.
 
     `found` are the columns as Arrow found them, `taken` as they were staged.
     """
@@ -53,7 +53,10 @@ class SecondReader:
     taken: pa.Schema
 
     def check(self, staged: Staged, first_row: int) -> None:
-        """Raises InvalidData naming column and row that differ, LimitExceeded for a column that is too large to be read again."""
+        """Raises InvalidData naming column and row that differ.
+
+        Raises LimitExceeded for a column that is too large to be read again.
+        """
         rows = self.survey.groups[-1].first_row + self.survey.groups[-1].rows if self.survey.groups else 0
         if not rows:
             return
@@ -174,7 +177,7 @@ def _reading(session: SparkSession, *, vectors: bool) -> Iterator[None]:
 
 
 def _same_rows(one: DataFrame, other: DataFrame, *, few: bool) -> bool:
-    """Whether both have the same hashes: each cancels its like, and rows count in opposite directions."""
+    """Whether both have the same hashes: opposite signs cancel equal ones."""
     both = one.unionAll(other)
     if few:
         # An aggregate costs as much as all the rest of a small push.
@@ -212,7 +215,10 @@ def _as_read(arrow: pa.DataType, path: str) -> T.DataType:
 
 
 def _parts(value: str, taken: pa.DataType, found: pa.DataType) -> tuple[str, str]:
-    """A value as parts of a hash, which by itself passes over nulls; `found` is the type in which Spark has it."""
+    """A value as parts of a hash, which by itself passes over nulls.
+
+    `found` is the type in which Spark has it.
+    """
     return f"isnull({value})", _hashable(value, taken, found)
 
 

@@ -30,7 +30,7 @@ _DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, Runti
 
 @dataclass(frozen=True, slots=True)
 class ShapefileParts:
-    """A shapefile: the archive that users know, its parts as files, and the encoding of its texts if it names one."""
+    """A shapefile: the users' archive, its parts as files, its encoding if named."""
 
     name: str
     shapes: Path
@@ -39,7 +39,10 @@ class ShapefileParts:
 
 
 def unpack(path: Path, name: str, sub_path: str | None, call: EngineCall, *, number: int) -> ShapefileParts:
-    """The parts of the one shapefile of an archive, in files of their own. Raises InvalidData, LimitExceeded."""
+    """The parts of the one shapefile of an archive, in files of their own.
+
+    Raises InvalidData, LimitExceeded.
+    """
     try:
         with zipfile.ZipFile(path) as archive:
             entries = [entry for entry in archive.infolist() if not entry.is_dir() and not _is_of_the_finder(entry)]
@@ -75,7 +78,7 @@ def _is_of_the_finder(entry: zipfile.ZipInfo) -> bool:
 
 
 def _chosen(names: Sequence[str], sub_path: str | None, archive: str) -> str:
-    """The entry that is meant: the one that `sub_path` names exactly, or as a pattern; without it the only one there is."""
+    """The entry of `sub_path`, exact or a pattern; without it the only one."""
     shapes = [name for name in names if name.lower().endswith(_SHAPES)]
     found = shapes
     if sub_path is not None:

@@ -29,7 +29,9 @@ def read_shapefiles(
     columns: DatasetColumns | None,
     call: EngineCall,
 ) -> InputRows | None:
-    """The rows of all archives (path, name) in order; None if there is neither schema nor row.
+    """The rows of all archives (path, name) in order.
+
+    None if there is neither schema nor row.
 
     `columns` decide where no schema is declared.
     Raises InvalidData with the place of what is wrong, LimitExceeded, IncompatibleSchema.

@@ -77,7 +77,10 @@ class _Table:
 
 
 def columns_of(parts: ShapefileParts) -> pa.Schema:
-    """Columns that the table declares, and the geometry: all nullable, sorted by name as those of JSON. Raises InvalidData."""
+    """Columns of the table and the geometry. Raises InvalidData.
+
+    All nullable, sorted by name as those of JSON.
+    """
     table = _table(parts)
     fields = [pa.field(column.name, _arrow(column)) for column in table.columns]
     return pa.schema(sorted([*fields, pa.field(GEOMETRY, pa.string())], key=lambda field: field.name))

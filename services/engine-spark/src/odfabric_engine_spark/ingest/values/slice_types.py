@@ -35,12 +35,15 @@ _READ_BY_SPARK = frozenset(
 
 
 def slice_field(field: pa.Field) -> pa.Field:
-    """The field of a slice that takes the values of a field. Raises IncompatibleSchema naming it."""
+    """The field of a slice that takes the values of a field.
+
+    Raises IncompatibleSchema naming it.
+    """
     return pa.field(field.name, _slice_type(field.type, field.name), nullable=field.nullable)
 
 
 def read_by_spark(arrow: pa.DataType) -> bool:
-    """Whether Spark reads a Parquet column of this type into exactly the values that Arrow does."""
+    """Whether Spark reads a Parquet column of this type exactly as Arrow does."""
     if arrow in _READ_BY_SPARK:
         return True
     if types.is_timestamp(arrow):

@@ -54,7 +54,9 @@ def check_text_type(arrow: pa.DataType, *, path: str) -> None:
 
 
 def typed(texts: pa.Array, arrow: pa.DataType, formats: TextFormats) -> pa.Array:
-    """The values of texts; null for null, and for a text that is no value of the type (the reader tells them apart).
+    """Typed values of texts; null for null and for invalid texts.
+
+    The reader tells them apart.
 
     The type is one that `check_text_type` lets pass.
     """
@@ -152,7 +154,10 @@ def _floats(texts: pa.Array, arrow: pa.DataType) -> pa.Array:
 
 
 def _decimal_pattern(arrow: pa.DataType) -> str:
-    """Texts of at most the type's digits; more zeros in front and behind change nothing."""
+    """Texts of at most the type's digits.
+
+    More zeros in front and behind change nothing.
+    """
     whole, scale = arrow.precision - arrow.scale, arrow.scale
     fraction = rf"\.[0-9]{{0,{scale}}}0*"
     some = rf"\.[0-9]{{1,{scale}}}0*" if scale else r"\.0+"
@@ -170,7 +175,10 @@ def _of_each(texts: pa.Array, parse: Callable[[str], int | None], arrow: pa.Data
 
 
 def _rfc3339_millis(texts: pa.Array) -> pa.Array | None:
-    """Milliseconds since 1970 of texts with a day and a clock; None where there are days that do not exist."""
+    """Milliseconds since 1970 of texts with a day and a clock.
+
+    None where there are days that do not exist.
+    """
     found = pc.extract_regex(texts, rfc3339_groups())
     day, clock, fraction, offset = (pc.struct_field(found, name) for name in ("day", "clock", "fraction", "offset"))
     clock = pc.if_else(pc.equal(clock, ""), "00:00:00", clock)

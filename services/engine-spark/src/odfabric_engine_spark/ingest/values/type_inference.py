@@ -23,7 +23,10 @@ _DIGITS_OF_INT64 = 19
 
 
 def infer_text_type(texts: Iterable[str | None], formats: TextFormats) -> pa.DataType:
-    """The narrowest type that every text of a column has; String if they differ or there is none."""
+    """The narrowest type that every text of a column has.
+
+    String if they differ or there is none.
+    """
     kinds: set[pa.DataType] = set()
     for text in filter(None, texts):
         kinds.add(_kind(text, formats))

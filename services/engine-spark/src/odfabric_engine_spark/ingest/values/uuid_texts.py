@@ -42,7 +42,7 @@ def uuid_texts(array: pa.Array) -> pa.Array:
 
 
 def without_extensions(array: pa.Array, *, as_text: bool = True) -> pa.Array:
-    """The array with UUIDs as texts, or as bytes, and nothing else that only Arrow knows; itself if there is no such thing."""
+    """The array with UUIDs as texts or bytes, free of Arrow extensions; or itself."""
     kind = array.type
     if isinstance(kind, pa.BaseExtensionType):
         return uuid_texts(array.storage) if is_uuid(kind) and as_text else array.storage

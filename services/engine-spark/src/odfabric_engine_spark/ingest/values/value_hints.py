@@ -81,7 +81,10 @@ _SCALE_SHOWN = 4
 
 
 def value_hint(text: str, arrow: pa.DataType, formats: TextFormats, *, name: str, null: str) -> str:
-    """How a text is read that is no value of a type in the column `name`; `null` is the text of the step that means null."""
+    """How a text is read that is no value of a type in the column `name`.
+
+    `null` is the text of the step that means null.
+    """
     words = _Words(text, arrow, formats, name, null)
     return next(chain(words.ways(), [words.left_out()]))
 
@@ -133,7 +136,7 @@ class _Words:
         return f"trim(BOTH {_literal(''.join(sorted(set(around))))} FROM {self.column})"
 
     def left_out(self) -> str:
-        """The sentence about rows that are no data, and about texts that nothing else is known of."""
+        """Advice to leave out rows that are no data, for texts that nothing else explains."""
         cast = f"try_cast({self.column} AS {self.sql_type})"
         return (
             "if the row is no data (units, a total, a remark), declare String columns and leave it out in the preprocess query: "
@@ -179,7 +182,10 @@ class _Words:
             yield from self._with_more(core[0])
 
     def _with_more(self, core: str) -> Iterator[str]:
-        """A number `core` among other signs; what these mean for its value is kept where it is a minus."""
+        """A number `core` among other signs.
+
+        What these mean for its value is kept where it is a minus.
+        """
         sense = "look at what the signs mean (currency, percent)"
         source = self.column
         if "(" in self.text and ")" in self.text:
@@ -285,7 +291,7 @@ class _Words:
             yield f"say how times look by `{option}`, with directives such as '%d.%m.%Y'; {self.left_out()}"
 
     def _time_with_more(self) -> Iterator[str]:
-        """Times whose zone has a name, and seconds and hours that most calendars do not have."""
+        """Times with a named zone, or with seconds and hours that calendars rarely have."""
         column = self.column
         if types.is_date(self.arrow):
             return
@@ -330,7 +336,7 @@ class _Words:
 
 
 def time_ways(text: str, formats: TextFormats, *, is_date: bool) -> Iterator[str]:
-    """Hints about a text in a column of dates or timestamps that seems to be a time in another format."""
+    """Hints on a text in a date or timestamp column that looks like another format."""
     option, own = ("dateFormat", formats.date) if is_date else ("timestampFormat", formats.timestamp)
     found = formats_of(text, is_date=is_date)
     if len(found) == 1:
@@ -347,7 +353,10 @@ def time_ways(text: str, formats: TextFormats, *, is_date: bool) -> Iterator[str
 
 
 def json_time_hint(arrow: pa.DataType, formats: TextFormats, path: str, value: object) -> str | None:
-    """How a JSON value is read that is no time of the column or member at `path`; None if nothing is known of it."""
+    """How a JSON value is read that is no time of the column or member at `path`.
+
+    None if nothing is known of it.
+    """
     is_date = types.is_date(arrow)
     if isinstance(value, str):
         return next(time_ways(value, formats, is_date=is_date), None)
@@ -368,7 +377,7 @@ def json_time_hint(arrow: pa.DataType, formats: TextFormats, path: str, value: o
 
 
 def _calendar_number(value: int | float | Decimal, path: str) -> str | None:
-    """How an integer is read that is a date or a year as people write them, or a count of days; None if it seems to be none."""
+    """How to read an integer that looks like a date, year or day count, else None."""
     text = str(value)
     if formats_of(text, is_date=True):
         expression, kind = f"to_date(CAST({path} AS STRING), 'yyyyMMdd')", "a date without separators"

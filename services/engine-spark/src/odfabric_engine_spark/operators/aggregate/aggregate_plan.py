@@ -22,7 +22,7 @@ from odfabric_engine_spark.spark.frames.local_rows import loose
 
 @dataclass(frozen=True, slots=True)
 class AggregatePlan:
-    """`rows` makes keys and inputs of functions of the rows below the aggregate, `groups` makes rows of the output of groups."""
+    """`rows` makes keys and inputs from rows below, `groups` makes output rows."""
 
     accumulators: Accumulators
     rows: RowMapping

@@ -52,7 +52,7 @@ class AggregateRun:
         event_time: str | None,
         call: EngineCall,
     ) -> None:
-        """Records are sorted by the column `event_time` before their keys, if there is one."""
+        """Records are sorted by `event_time`, if there is one, then by their keys."""
         self.shape = shape
         self.states = states
         self.group_rows = group_rows
@@ -111,7 +111,10 @@ class AggregateRun:
         self.states = GroupStates(self.states.groups.with_run(groups), self.states.values)
 
     def grow_values(self) -> dict[int, GrowingRun]:
-        """Takes what is added to the values of statistics, part of the keys by part; `add_values` adds it."""
+        """Takes what is added to the values of statistics, part of the keys by part.
+
+        `add_values` adds it.
+        """
         return {at: each.rows.grow() for at, each in self.states.values.items()}
 
     def add_values(self, values: Mapping[int, GrowingRun]) -> None:
@@ -128,7 +131,10 @@ class AggregateRun:
                 each.rows.drop_closed(to_us)
 
     def _shown(self, versions: Versions, check: Callable[[int], None]) -> Versions:
-        """The same with rows of the output; where the query's expressions drop a version there is none. `check` raises for too many bytes."""
+        """The same with rows of the output.
+
+        Where the query's expressions drop a version there is none. `check` raises for too many bytes.
+        """
         row_of = np.full(versions.rows.num_rows, -1, dtype=np.int64)
         rows = self.output_schema.empty_table()
         if versions.rows.num_rows:

@@ -71,9 +71,10 @@ class GroupRun:
         order_by: str | None,
         output: pa.Schema | None,
     ) -> None:
-        """`order_by` is the column by which records are sorted before their key, as relations between stages know it; None where
-        they go on to another stage, for which order means nothing. `output` has the columns of a last stage as the output holds them:
-        what is the same there has not changed.
+        """`order_by` is the column that sorts records before their key, None for others.
+
+        As relations between stages know it; None where they go on to another stage, for which order means nothing.
+        `output` has the columns of a last stage as the output holds them: what is the same there has not changed.
         """
         self._plan = plan
         self._call = call
@@ -97,7 +98,10 @@ class GroupRun:
             self._run.drop_closed(bounds.after_us - rules.groups_us)
 
     def records(self, deltas: list[Delta], marks: Watermarks, *, first: bool) -> Records:
-        """What the result changes by, in order. Raises InvalidData, and what Spark raises on an expression."""
+        """What the result changes by, in order.
+
+        Raises InvalidData, and what Spark raises on an expression.
+        """
         taken, own_row = Marks(marks.before_us, (marks.after_us,)), first and self._plan.stage.always
         settings, mapping = self._call.settings, self._plan.aggregate.rows
         by_spark = bool(settings.stages_by_spark or settings.spark_master)
@@ -124,7 +128,10 @@ class GroupRun:
             sums.close()
 
     def _pieces(self, below: Iterable[Delta], at_once: int, *, own_row: bool) -> Iterator[pa.Table]:
-        """What is to be summed, `own_row` with the first. Raises LimitExceeded where pieces that are summed at once are too much."""
+        """What is to be summed, `own_row` with the first.
+
+        Raises LimitExceeded where pieces that are summed at once are too much.
+        """
         for number, piece in enumerate(below):
             self._size.check(piece.rows.nbytes * (at_once + 1))
             yield _marked(piece, own_row=own_row and number == 0)
@@ -146,6 +153,6 @@ def _marked(piece: Delta, *, own_row: bool) -> pa.Table:
 
 
 def _own_row(schema: pa.Schema) -> pa.Table:
-    """The row that keeps the only group alive: its key, and nothing that a function would count."""
+    """The row that keeps the only group alive: its key, nothing that functions count."""
     columns = [pa.array([0], field.type) if field.name == "key0" else pa.nulls(1, field.type) for field in schema]
     return pa.Table.from_arrays(columns, schema=schema)

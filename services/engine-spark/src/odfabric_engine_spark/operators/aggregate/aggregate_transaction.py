@@ -100,7 +100,10 @@ class AggregateTransaction:
         self._call = call
 
     def records(self, line: Timeline) -> Generator[Records]:
-        """The records of all steps in order. Raises InvalidData, and what Spark raises on an expression."""
+        """The records of all steps in order.
+
+        Raises InvalidData, and what Spark raises on an expression.
+        """
         runs = list(self._runs(line))
         done, total = 0, sum(run.rows for run in runs)
         for run in runs:
@@ -141,7 +144,10 @@ class AggregateTransaction:
             sums.close()
 
     def _pieces(self, run: _Run, at_once: int) -> Generator[_Piece]:
-        """The rows of a run in pieces of which `at_once` fit into memory, one that is mapped and one that is read; at least one piece."""
+        """The rows of a run in at least one piece; `at_once` pieces fit into memory.
+
+        One that is mapped and one that is read.
+        """
         settings = self._call.settings
         small = run.rows <= settings.transform_rows_in_memory_max
         rows_max = max(run.rows if small else settings.transform_rows_in_memory_max // (at_once + 2), 1)
@@ -186,7 +192,10 @@ class AggregateTransaction:
         return weighted.append_column(HIDDEN[1], pa.array(steps))
 
     def _late(self, rows: pa.Table, run: _Run) -> Mask:
-        """Rows of windows that closed longer ago than the lateness, by what their own input had announced before."""
+        """Late rows: their windows closed longer ago than the lateness.
+
+        By what their own input had announced before.
+        """
         lateness_us = self._query.lateness_us or 0
         bounds = [ALWAYS if step.own_before_us is None else step.own_before_us - lateness_us for step in run.steps]
         steps = one_array(rows.column(STEP)).to_numpy()
@@ -200,7 +209,10 @@ class AggregateTransaction:
         return rows if self._query.lateness_us is None else self._without_late(rows, run)
 
     def _slices_of(self, scan: int, run: _Run) -> DataFrame:
-        """Rows of one scan as Spark reads them. A timed run of this size is a single step, so the step is 0."""
+        """Rows of one scan as Spark reads them.
+
+        A timed run of this size is a single step, so the step is 0.
+        """
         alias = self._query.scans[scan].alias
         table, one = self._tables[alias], self._inputs[self._positions[alias]]
         ranges = [step.offsets for step in run.steps if step.input == self._positions[alias] and len(step.offsets)]

@@ -28,7 +28,10 @@ _NAME = "a part of the groups"
 
 
 def write_group_file(path: Path, advanced: Advanced) -> None:
-    """Writes all that `GroupVersions.advanced` gives; a file that is there already is replaced. OSError passes through."""
+    """Writes all that `GroupVersions.advanced` gives.
+
+    A file that is there already is replaced. OSError passes through.
+    """
     runs = {_GROUPS: advanced.groups, **{_values_name(at): run for at, run in advanced.values.items()}}
     parts: dict[str, WrittenPart] = {}
     said: dict[str, Any] = {}

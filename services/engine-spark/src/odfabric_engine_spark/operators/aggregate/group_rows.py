@@ -72,7 +72,9 @@ class GroupRows:
         return cls(mapping, key_names, result_names)
 
     def output(self, groups: pa.Table, call: EngineCall, check: Callable[[int], None]) -> pa.Table:
-        """Rows for groups, as Spark gives them, with `GROUP_ID` last; a group that HAVING drops has none.
+        """Rows for groups, as Spark gives them, with `GROUP_ID` last.
+
+        A group that HAVING drops has none.
 
         `groups` has the keys, the results, and `GROUP_ID`. `check` raises where so many bytes are too many.
         """

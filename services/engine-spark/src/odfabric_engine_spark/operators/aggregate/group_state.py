@@ -41,7 +41,7 @@ class _Known:
 
 
 class GroupState:
-    """The groups of a query: `key_names` are the columns of their keys, `end_column` the one that says when they close.
+    """A query's groups: `key_names` are key columns, `end_column` is when they close.
 
     A position names a group until the state changes. Changing a state gives another one.
     """
@@ -97,7 +97,7 @@ class GroupState:
         return found
 
     def between(self, column: str, *, above_us: int | None, to_us: int, part: KeyPart = ALL_KEYS) -> Longs:
-        """Positions of groups whose time in `column` lies in (above, to]; it is the one that says when they close."""
+        """Positions of groups whose closing time, in `column`, is in (above, to]."""
         self._check_end(column)
         hashes = distinct(*(run.close_times.between(above_us, to_us) for run in self._runs))
         known = self._known(hashes[part.positions(hashes)])
@@ -130,7 +130,10 @@ class GroupState:
     def as_run(
         self, keys: pa.Array, columns: dict[str, pa.Array], values: GroupValues, *, known: Mask, always: bool = False
     ) -> Run:
-        """What says that groups are as given; those that are zero are gone, unless they are `always` there. `known` are those that `find` finds."""
+        """What says that groups are as given.
+
+        Those that are zero are gone, unless they are `always` there. `known` are those that `find` finds.
+        """
         zero = values.is_zero() & (not always)
         arrays = [keys, *(columns[name] for name in self.key_names), *values.arrays()]
         rows = pa.Table.from_arrays(arrays, schema=self._schema)
@@ -156,20 +159,23 @@ class GroupState:
         return other
 
     def without(self, column: str, *, to_us: int) -> GroupState:
-        """The state without groups whose time in `column` is at most an instant, those that come later included."""
+        """The state without groups, even later ones, with `column` at most an instant."""
         self._check_end(column)
         other = self._copy()
         other.dropped_to_us = to_us if self.dropped_to_us is None else max(to_us, self.dropped_to_us)
         return other
 
     def files(self) -> tuple[RunFile, ...]:
-        """All its runs where other processes find them, oldest first; those in memory go to scratch."""
+        """All its runs where other processes find them, oldest first.
+
+        Those in memory go to scratch.
+        """
         added = (run if run.file else self._in_file([(run.hashes, run.slice(0, len(run)))]) for run in self._added)
         self._set_added(tuple(added), self._spilled)
         return tuple(run.file for run in self._runs if run.file is not None)
 
     def to_store(self, *, whole: bool) -> list[Run | WrittenRun]:
-        """The runs to be stored after a transaction, oldest first: those that stay, and new ones; `whole`: at most one."""
+        """Kept and new runs to store, oldest first; `whole`: at most one."""
         runs = [*self._stored, *self._added_as_one()]
 
         def write(group: range) -> WrittenRun:
@@ -239,7 +245,10 @@ class GroupState:
         return open_written(write_run(self.stored_schema, self._work.scratch, parts), self.stored_schema)
 
     def _added_as_one(self) -> list[Run]:
-        """What this transaction has replaced; that a group is gone is told only if it was there before."""
+        """What this transaction has replaced.
+
+        That a group is gone is told only if it was there before.
+        """
         before = GroupState(
             self._schema, self.key_names, end_column=self._end_column, work=self._work, runs=self._stored
         )
@@ -308,7 +317,10 @@ def stored_groups(
     end_column: str | None,
     work: StateWork,
 ) -> GroupState:
-    """Groups of a checkpoint: `schema` as `GroupState.schema` has it. Raises InvalidData if the file is damaged."""
+    """Groups of a checkpoint: `schema` as `GroupState.schema` has it.
+
+    Raises InvalidData if the file is damaged.
+    """
     runs = checkpoint.runs(name, stored_schema(schema, timed=end_column is not None))
     dropped = checkpoint.dropped_to_us(name)
     state = GroupState(schema, key_names, end_column=end_column, work=work, runs=runs, dropped_to_us=dropped)

@@ -35,7 +35,7 @@ STEP = "__odf_step"
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """Watermarks of a run in microseconds: before it, and after each of its steps; never decreasing."""
+    """Watermarks of a run in microseconds: before it and after each step, monotonic."""
 
     before_us: int | None
     after_us: tuple[int | None, ...]
@@ -96,7 +96,10 @@ class PartialSums:
 
 
 class GroupedRows:
-    """Rows (keys, inputs, weight, step) and the groups that they belong to, numbered in the order of the hashes of their keys."""
+    """Rows (keys, inputs, weight, step) with the numbers of their groups.
+
+    Numbered in the order of the hashes of their keys.
+    """
 
     def __init__(self, rows: pa.Table, columns: Sequence[KeyColumn]) -> None:
         self._rows = rows
@@ -152,8 +155,9 @@ class GroupedRows:
 
 
 def _numbered(columns: Sequence[pa.Array], rows: int) -> tuple[Longs, int]:
-    """The number of each row's group, and how many there are: groups are found column by column, and only one row of each is written
-    as bytes.
+    """The group number of each row, and the number of groups.
+
+    Groups are found column by column, and only one row of each is written as bytes.
     """
     groups, count = np.zeros(rows, dtype=np.int64), min(rows, 1)
     for column in columns:
@@ -167,7 +171,7 @@ def _numbered(columns: Sequence[pa.Array], rows: int) -> tuple[Longs, int]:
 
 
 def _as_numbers(column: pa.Array) -> pa.Array:
-    """A column whose equal values Arrow finds: floats by their bits, what is nested by its bytes."""
+    """A column in which Arrow finds equal values: float bits, bytes of nested ones."""
     if types.is_floating(column.type):
         return pc.if_else(column.is_valid(), pa.array(ordered_bits(column.fill_null(0.0))), None)
     return row_bytes([column]) if types.is_nested(column.type) else column
@@ -202,7 +206,7 @@ def added_up(parts: Sequence[PartialSums], accumulators: Accumulators) -> Partia
 
 
 def effective_steps(steps: Longs, ends: Longs | None, marks: Marks) -> Longs:
-    """The step at which a row shows: its own, or that at which its group closes if that is later."""
+    """The step at which a row shows: its own, or its group's closing if later."""
     return np.zeros_like(steps) if ends is None else np.maximum(steps, closing_steps(ends, marks))
 
 
@@ -212,7 +216,7 @@ def input_names(accumulators: Accumulators) -> list[str]:
 
 
 def closing_steps(ends: Longs, marks: Marks) -> Longs:
-    """The step after which a group is final: -1 if it was before, the number of steps if it still is not."""
+    """The step after which a group is final: -1 if before, the step count if never."""
     steps = np.searchsorted(marks.after, ends, side="left").astype(np.int64)
     if marks.before_us is None:
         return steps

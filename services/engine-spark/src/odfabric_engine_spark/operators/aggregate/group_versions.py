@@ -48,7 +48,7 @@ _STATISTICS_OF_FEW = 8
 
 @dataclass(frozen=True, slots=True)
 class GroupShape:
-    """What groups are: the columns of their keys, what they hold, `end_column`, which says when one closes, if it does.
+    """Shape of groups: key columns, contents, and `end_column` if they close.
 
     `names` are those of a version's columns: keys, then results. `always`: there is one group, also over nothing.
     """
@@ -70,7 +70,10 @@ class GroupShape:
         return GroupState.schema(key_fields(self.columns), self.accumulators)
 
     def in_hand(self, groups_max: int) -> int:
-        """How many groups take about as much memory as `groups_max` with few functions: each function has values of its own."""
+        """How many groups take the memory of `groups_max` groups with few functions.
+
+        Each function has values of its own.
+        """
         statistics = max(len(self.accumulators.statistics), _STATISTICS_OF_FEW)
         return max(groups_max * _STATISTICS_OF_FEW // statistics, 1)
 
@@ -91,7 +94,7 @@ class GroupStates:
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """Versions of groups that are told, as rows, and which of them each group had and has at a step (-1: none)."""
+    """Emitted versions of groups as rows, and each group's old and new (-1: none)."""
 
     rows: pa.Table
     was: Longs
@@ -131,7 +134,10 @@ class Advanced:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """Groups in hand. `state` are their positions in the state (-1: new), `ends` when they close (timed only)."""
+    """Groups in hand.
+
+    `state` are their positions in the state (-1: new), `ends` when they close (timed only).
+    """
 
     keys: pa.Array
     key_columns: dict[str, pa.Array]
@@ -142,7 +148,7 @@ class _Work:
 
 @dataclass(slots=True)
 class _Recorded:
-    """Versions as they come about: their groups, their results, and whether there are rows in them."""
+    """Versions as they arise: groups, results, and whether they have rows."""
 
     owners: list[Longs]
     results: list[list[pa.Array]]
@@ -179,7 +185,10 @@ class GroupVersions:
             yield piece, sums if piece is part else sums.of_part(piece)
 
     def advanced(self, part: KeyPart, sums: PartialSums) -> Advanced:
-        """What the sums of a part of the keys do; threads may take different parts. Raises InvalidData where a result overflows."""
+        """What the sums of a part of the keys do; threads may take different parts.
+
+        Raises InvalidData where a result overflows.
+        """
         # Files are not made to be read by several threads at the same time.
         with self._looking_up:
             work = self._work(part, sums)
@@ -254,7 +263,7 @@ class GroupVersions:
         return events[order_by(events[:, 0], events[:, 1])]
 
     def _play(self, work: _Work, sums: PartialSums, events: npt.NDArray[np.int64]) -> tuple[_Recorded, Longs, Longs]:
-        """All versions, and for each event the version before and after it (-1: none, or not final)."""
+        """All versions, and for each event those before and after (-1: none or open)."""
         groups, steps, sources = events[:, 0], events[:, 1], events[:, 2]
         final = steps < max(len(self._marks.after_us), 1)
         versions = _Recorded([], [], [])
@@ -292,7 +301,7 @@ class GroupVersions:
         return known[work.ends[known] <= (ALWAYS if self._marks.before_us is None else self._marks.before_us)]
 
     def _rows(self, work: _Work, versions: _Recorded) -> tuple[pa.Table, Longs]:
-        """Keys and results of versions, and the row of each: one with no rows of the input in it has none."""
+        """Keys and results of versions, and each one's row, if it has input rows."""
         owners, present = np.concatenate(versions.owners), np.concatenate(versions.present)
         there = np.nonzero(present)[0]
         row_of = np.full(len(owners), -1, dtype=np.int64)
@@ -331,7 +340,10 @@ def _values(sums: PartialSums, statistic: int) -> Values:
 
 
 def _rounds(groups: Longs) -> Iterator[Longs]:
-    """Positions of the first entry of every group, then of the second, and so on; groups are sorted."""
+    """Positions of the first entry of every group, then of the second, and so on.
+
+    Groups are sorted.
+    """
     starts = run_starts(groups)
     lengths = np.diff(np.append(starts, len(groups)))
     ranks = np.arange(len(groups)) - np.repeat(starts, lengths)

@@ -33,7 +33,9 @@ _PARTS_EACH = 4
 
 
 class SumsByPart:
-    """Sums of at most `rows` rows. `close` removes its files. Threads may take different parts at the same time.
+    """Sums of at most `rows` rows.
+
+    `close` removes its files. Threads may take different parts at the same time.
 
     `at_once` is how many threads that many rows are worth, `size` what the values of groups, which are kept one by one, may have.
     """
@@ -80,7 +82,7 @@ class SumsByPart:
         return grouped if self._many or many else self._summed(grouped)
 
     def parts(self) -> list[KeyPart]:
-        """Divides the sums, when all rows have come: in which parts of the keys they are taken."""
+        """Divide the sums once all rows have come: the parts of the keys."""
         in_memory = (1 + self._groups // self._groups_max) * (_PARTS_EACH * self.at_once if self.at_once > 1 else 1)
         count = in_memory if self._files is None else self._files.count
         return ALL_KEYS.divided(count)
@@ -97,7 +99,7 @@ class SumsByPart:
         return added_up(own or [self._shape.no_sums()], self._shape.accumulators)
 
     def check(self, in_hand: int = 0) -> None:
-        """Raises what ends the call, if it was cancelled or has no time left, and LimitExceeded for too many bytes in hand."""
+        """Raises if the call was cancelled or is out of time; LimitExceeded for memory."""
         self._call.check()
         self._size.check(in_hand)
 
@@ -130,7 +132,10 @@ class _RowFiles:
             self._writers[number].write_table(rows.cast(self._schema))
 
     def rows(self, number: int, rows_max: int) -> Iterator[pa.Table]:
-        """The rows of a part, about so many at a time; of a part without rows one table without any."""
+        """The rows of a part, about so many at a time.
+
+        Of a part without rows one table without any.
+        """
         self._writers[number].close()
         with pa.memory_map(str(self._paths[number])) as file, pa.ipc.open_stream(file) as reader:
             waiting: list[pa.RecordBatch] = []

@@ -35,7 +35,10 @@ class _Change:
 
     @classmethod
     def of(cls, size: int, groups: Longs, change: Values) -> _Change:
-        """The n-th group of `change` is `groups[n]`; a group may have several, of different steps."""
+        """The n-th group of `change` is `groups[n]`.
+
+        A group may have several, of different steps.
+        """
         added, gone = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
         np.add.at(added, groups[change.groups], np.maximum(change.counts, 0))
         np.add.at(gone, groups[change.groups], np.maximum(-change.counts, 0))
@@ -43,7 +46,10 @@ class _Change:
 
 
 def look_up(own: ValueState, ranked: Ranked, keys: pa.Array, groups: Longs, change: Values) -> None:
-    """Takes values of `keys` in hand that tell their percentiles before and after a change: its n-th group is `groups[n]` of them."""
+    """Load values that determine the percentiles of `keys` around a change.
+
+    Its n-th group is `groups[n]` of them.
+    """
     counts = ranked.counts()
     known = np.nonzero((counts > 0) | ranked.owing)[0]
     if not len(known):
@@ -73,7 +79,7 @@ def look_up(own: ValueState, ranked: Ranked, keys: pa.Array, groups: Longs, chan
 
 
 def _owes(own: ValueState, keys: pa.Array, groups: Longs, change: Values, *, among: Longs) -> Mask:
-    """Which of some groups may come to owe a value: more of it is withdrawn than there is, whatever comes later."""
+    """Which of some groups may get an unmatched retraction, whatever comes later."""
     found: npt.NDArray[np.bool_] = np.zeros(len(keys), dtype=bool)
     owners = groups[change.groups]
     gone = np.nonzero((change.counts < 0) & np.isin(owners, among))[0]
@@ -86,7 +92,7 @@ def _owes(own: ValueState, keys: pa.Array, groups: Longs, change: Values, *, amo
 
 
 def _places(ranks: Sequence[Rank], count: int, added: int, gone: int) -> list[tuple[int, int]]:
-    """Ranges of places among the values before a change that hold all that can be asked for during it, ascending and apart.
+    """Ascending disjoint ranges of ranks before a change, covering all asked later.
 
     What comes may be asked for itself: it lies between a place and the next one, before the first place (-1) or behind the last.
     """

@@ -120,7 +120,7 @@ class StoredGroups:
         return cls(groups, values)
 
     def opened(self, shape: GroupShape) -> GroupStates:
-        """They are only looked at, so they need no place for what they would have to write."""
+        """Open runs for reading only, without a place for writes."""
         work = StateWork(scratch=Path(os.devnull), piece_rows=1, added_bytes_max=0, check=lambda: None)
         schema, names, end_column = shape.state_schema, shape.key_names, shape.end_column
         stored = GroupState(schema, names, end_column=end_column, work=work).stored_schema
@@ -139,7 +139,7 @@ class StoredGroups:
 
 @dataclass(frozen=True, slots=True)
 class _Left:
-    """A file that a task has left, and whether groups of it had rows before and have rows now."""
+    """A file left by a task, and whether groups of it had and have rows."""
 
     begin: Fraction
     path: Path
@@ -148,7 +148,10 @@ class _Left:
 
 
 class GroupTasks:
-    """The tasks of large runs of an aggregate. What they leave lies in scratch until the call ends: states are made of it."""
+    """The tasks of large runs of an aggregate.
+
+    What they leave lies in scratch until the call ends: states are made of it.
+    """
 
     def __init__(self, run: AggregateRun, call: EngineCall) -> None:
         self._run = run
@@ -157,7 +160,7 @@ class GroupTasks:
         self._folder.mkdir()
 
     def applied(self, rows: DataFrame, marks: Marks, *, rows_max: int) -> Iterator[Records]:
-        """Adds rows (keys, inputs, weight, step), of which each key has those of one step, and moves the watermark.
+        """Add rows (keys, inputs, weight, step), one step a key, and move the watermark.
 
         `rows_max`: at most so many rows. When the first records come, the states have all of them. Raises InvalidData, Determinate,
         and what Spark raises on an expression.
@@ -218,7 +221,7 @@ class GroupTasks:
             yield Records(batch.column(GROUP_ID).to_numpy().astype(np.int32), rows)
 
     def _sides(self, left: Sequence[_Left]) -> DataFrame:
-        """The rows that were and are, where they differ: a task for each file makes rows of versions, and compares them."""
+        """Old and new rows that differ: a task per file makes and compares versions."""
         run, session = self._run, self._call.session
         paths = tuple(each.path for each in left)
         versions = GroupFile.opened(paths[0]).versions.rows.schema.append(pa.field(GROUP_ID, pa.int64()))
@@ -235,7 +238,7 @@ _ORDER = (_STEP, _END, _LEAD, _KEY, _SIDE)
 
 
 def _without_returned(sides: DataFrame) -> DataFrame:
-    """Strikes rows that one group loses and another one gets in a step: as `changes` has it, those without a partner first."""
+    """Strike rows that move between groups in a step; as `changes`, unpaired first."""
     content, side, time = [F.col(_CONTENT), F.col(_STEP)], F.col(_SIDE), F.col(_TIME)
     same = Window.partitionBy(*content)
     gone, come = (F.sum(F.when(side == which, 1).otherwise(0)).over(same) for which in (0, 1))
@@ -250,7 +253,9 @@ def _without_returned(sides: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True)
 class SumTask:
-    """Sums up rows by group, and sends the sums of each of `parts` parts of the keys, or the rows. Runs in a process of its own.
+    """Sums up rows by group for each of `parts` parts. Runs in its own process.
+
+    It sends on either sums or rows.
 
     It takes about `piece_rows` rows at once, and sends when it has more than `groups_max` groups and values of them.
     """
@@ -298,7 +303,9 @@ class SumTask:
 
 @dataclass(frozen=True)
 class GroupTask:
-    """Advances the groups of one of `parts` parts of the keys by all that is sent to it. Runs in a process of its own.
+    """Advances the groups of one of `parts` parts. Runs in its own process.
+
+    By all that is sent to it.
 
     It sums up about `piece_rows` rows and has about `groups_max` groups in hand at once, and leaves a file for each piece of its part.
     """
@@ -360,7 +367,10 @@ class GroupTask:
 
 @dataclass(frozen=True)
 class VersionsTask:
-    """Reads the versions of groups that files tell of: the one before and the one after, numbered. Runs in a process of its own."""
+    """Reads emitted versions of groups from files. Runs in its own process.
+
+    The one before and the one after, numbered.
+    """
 
     paths: tuple[Path, ...]
     batch_rows: int
@@ -379,7 +389,10 @@ class VersionsTask:
 
 @dataclass(frozen=True)
 class ChangesTask:
-    """Compares the rows that versions of the groups of one file have made. Runs in a process of its own."""
+    """Compares the rows that versions of the groups of one file have made.
+
+    Runs in a process of its own.
+    """
 
     paths: tuple[Path, ...]
     output_schema: pa.Schema

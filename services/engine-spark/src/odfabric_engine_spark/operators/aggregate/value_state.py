@@ -45,7 +45,10 @@ class ValueState:
         return pa.schema([pa.field(KEY, pa.binary()), pa.field(VALUE, statistic.stored_type)])
 
     def look_up(self, extremes: Extremes, keys: pa.Array, groups: Longs, change: Values) -> None:
-        """Takes values in hand where the extremes of `keys` do not tell what a change leaves: its n-th group is `groups[n]` of them."""
+        """Load values where known extremes of `keys` do not decide a change.
+
+        Its n-th group is `groups[n]` of them.
+        """
         unknown = np.nonzero(extremes.unknown_after(groups, change))[0]
         if len(unknown):
             counts = np.ones(len(keys), dtype=np.int64)
@@ -53,7 +56,10 @@ class ValueState:
             extremes.look_at(unknown, self.extremes(keys.take(pa.array(unknown)), counts[unknown]))
 
     def extremes(self, keys: pa.Array, counts: Longs) -> Values:
-        """For each key at least `counts` of its values from each end that is asked for, or all. No key occurs twice."""
+        """At least `counts` values of each key from each asked end, or all.
+
+        No key occurs twice.
+        """
         hashes = byte_hashes(keys)
         wanted = distinct(hashes)
         most = np.zeros(len(wanted), dtype=np.int64)
@@ -68,7 +74,10 @@ class ValueState:
         return self._values(found.filter(pa.array(groups >= 0)), groups[groups >= 0], len(keys))
 
     def counted(self, keys: pa.Array, asked: Values) -> Values:
-        """How often the values that are asked for are there: those of each key, ascending, whatever their counts."""
+        """How often the values of `asked` are there; its own counts do not matter.
+
+        Values of each key ascend.
+        """
         hashes = byte_hashes(keys)[asked.groups]
         order = stable_order(hashes)
         groups, values = asked.groups[order], asked.values.take(pa.array(order))
@@ -98,7 +107,10 @@ class ValueState:
         return self._values(rows.filter(pa.array(groups >= 0)), groups[groups >= 0], len(keys))
 
     def ranks(self, keys: pa.Array) -> Iterator[tuple[int, KeyRanks | None]]:
-        """The values of each key by their places, after its position; None where `everything` has to be looked at."""
+        """The values of each key by their places, after its position.
+
+        None where `everything` has to be looked at.
+        """
         hashes = byte_hashes(keys)
         order = stable_order(hashes)
         shared = _shared(hashes)
@@ -117,7 +129,10 @@ class ValueState:
         return found
 
     def as_run(self, keys: pa.Array, ends: Longs | None, change: Values) -> Run:
-        """What adds to the values of each key, of which none occurs twice; `ends` says when its group closes."""
+        """What adds to the values of each key, of which none occurs twice.
+
+        `ends` says when its group closes.
+        """
         hashes = byte_hashes(keys)
         # Values of a group lie side by side, so it is groups that are sorted, of which there are fewer.
         order = stable_order(hashes)

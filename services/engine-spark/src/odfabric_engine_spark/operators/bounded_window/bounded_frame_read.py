@@ -97,7 +97,10 @@ class BoundedFrameRead(StoredOrder):
         )
 
     def _stretches(self, state: RowState, hashes: Hashes, new: Delta, span: int) -> tuple[Places, Places]:
-        """Where old rows begin and end of which the first column is not further from that of some new row than twice the reach, each once."""
+        """Stretches of old rows within twice the reach of a new row, each once.
+
+        Distance is by the first column.
+        """
         different, numbers = self._numbers(hashes, new)
         hashes = hashes[different]
         *marks, (name, values) = numbers.items()
@@ -113,7 +116,7 @@ class BoundedFrameRead(StoredOrder):
         return places.take(np.arange(len(first))), places.take(np.arange(len(first), 2 * len(first)))
 
     def _numbers(self, hashes: Hashes, new: Delta) -> tuple[Longs, dict[str, Longs]]:
-        """Positions of new rows that differ in key or order, and by which numbers these are ordered."""
+        """Positions of new rows that differ in key or order, and their sort numbers."""
         own = self.columns(new.rows)
         different = starts_of(hashes, [pa.chunked_array([column]) for column in own.values()])
         return different, {name: numbers_of(column.take(pa.array(different))) for name, column in own.items()}

@@ -38,7 +38,10 @@ _SPAN_MAX = 1 << 60
 
 @dataclass(frozen=True, slots=True)
 class BoundedWindow(OrderedRows):
-    """A window that reaches `rows` rows to both sides, or `span` in the numbers of the column by which rows are ordered."""
+    """A window that reaches `rows` rows, or `span`, to both sides.
+
+    `span` in the numbers of the column by which rows are ordered.
+    """
 
     rows: int
     span: int | None
@@ -66,7 +69,10 @@ def bounded_frames_of(catalyst: Catalyst, stage: RowsStage) -> BoundedFrameRead 
 
 
 def bounded_window(window: Plan, functions: Sequence[Expression] | None = None) -> BoundedWindow | None:
-    """How far a Window node reaches, or some of its functions; None if that may be any number of rows."""
+    """How far a Window node reaches, or some of its functions.
+
+    None if that may be any number of rows.
+    """
     order = order_by_numbers(window)
     if not order:
         return None
@@ -99,7 +105,10 @@ def together(windows: Sequence[BoundedFrameRead]) -> BoundedFrameRead | None:
 
 
 def _reach(expression: Expression, ordered_by: pa.DataType) -> tuple[bool, int] | None:
-    """Whether a window function is over values, and how far it reaches; None if that is not bounded, or not known."""
+    """Whether a window function is over values, and how far it reaches.
+
+    None if that is not bounded, or not known.
+    """
     if simple_name(expression) != "WindowExpression":
         return None
     function, frame = expression.windowFunction(), expression.windowSpec().frameSpecification()
@@ -113,14 +122,17 @@ def _reach(expression: Expression, ordered_by: pa.DataType) -> tuple[bool, int] 
 
 
 def _units(ordered_by: pa.DataType) -> Set[str]:
-    """Types of numbers that say how far values of a column are from one another, in the numbers by which they lie in order."""
+    """Units of distance between values of a column, in their order's numbers."""
     if types.is_timestamp(ordered_by):
         return frozenset({"DayTimeIntervalType"})
     return _UNITS_OF_ROWS if types.is_date32(ordered_by) or types.is_signed_integer(ordered_by) else frozenset()
 
 
 def _distance(end: Expression, units: Set[str]) -> int | None:
-    """How far an end of a frame is from the current row; None if it is not bounded, or not a number of such units."""
+    """How far an end of a frame is from the current row.
+
+    None if it is not bounded, or not a number of such units.
+    """
     if simple_name(end) == "CurrentRow":
         return 0
     if not end.foldable() or re.sub(r"\(.*", "", str(end.dataType())) not in units:

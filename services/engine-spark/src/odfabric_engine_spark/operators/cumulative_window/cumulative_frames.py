@@ -92,7 +92,7 @@ class _Call:
 
 @dataclass(frozen=True, slots=True)
 class CumulativeWindow(OrderedRows):
-    """A window whose functions can go on, as `calls` say, but for those that look at `near` rows."""
+    """A window that can continue, as `calls` say, except those of `near` rows."""
 
     calls: tuple[_Call, ...]
     near: BoundedWindow | None
@@ -126,7 +126,10 @@ def cumulative_window(window: Plan) -> CumulativeWindow | None:
 
 
 def cumulative_windows_of(catalyst: Catalyst, stage: RowsStage) -> tuple[CumulativeRead, BoundPlan] | None:
-    """How rows of a stage's only scan are cut, and the plan over those that are left; None if it has other windows."""
+    """How rows of a stage's only scan are cut, and the plan over those that are left.
+
+    None if it has other windows.
+    """
     found = only_scan(stage)
     if found is None:
         return None
@@ -175,7 +178,10 @@ class _Kinds:
             )
 
     def cut(self) -> CumulativeRead | None:
-        """Where rows can be cut for all of them: they order rows alike, or look at nothing but rows that tie."""
+        """Where rows can be cut for all windows.
+
+        They order rows alike, or look at nothing but rows that tie.
+        """
         cumulative = self.cumulative
         if not cumulative or any(each.greatest != cumulative[0].greatest for each in cumulative):
             return None
@@ -197,7 +203,10 @@ class _GoingOn:
         self._columns = {part: self._column(part) for part in parts}
 
     def plan(self, scan: StageScan, above: Sequence[Plan], before: Mapping[int, Mapping[int, Before]]) -> Plan:
-        """The nodes above a scan, highest first, over such a scan; `before` is what columns of the windows among them need, by position and id."""
+        """The nodes above a scan, highest first, over such a scan.
+
+        `before` is what columns of the windows among them need, by position and id.
+        """
         columns = list(self._columns.values())
         plan = marked_scan(self._catalyst, [*scan.columns, *columns])
         for at in reversed(range(len(above))):
@@ -211,7 +220,7 @@ class _GoingOn:
         return plan
 
     def _window(self, window: Plan, below: Plan, before: Mapping[int, Before]) -> Plan:
-        """A window over rows that have what those before them gave, and over it what both give together."""
+        """A window over rows with earlier results, and above it the combined value."""
         catalyst, named = self._catalyst, items(window.windowExpressions())
         own = {expr_id(each): catalyst.named(without_alias(each), "own") for each in named if expr_id(each) in before}
 
@@ -275,7 +284,7 @@ def _can_go_on(called: Expression, gives: Gives, column: Attribute) -> bool:
 
 
 def _whole_number(value: Expression) -> Expression:
-    """What is summed as a decimal so that no order of rows overflows (`whole_numbers`)."""
+    """A decimal sum that no order of rows overflows (`whole_numbers`)."""
     if simple_name(value) != "Cast":
         return value
     added, summed_as = _kept_type(value.child()), _kept_type(value)
@@ -285,12 +294,15 @@ def _whole_number(value: Expression) -> Expression:
 
 
 def _kept_type(value: Expression) -> pa.DataType | None:
-    """Its type in Arrow, None for one that a state cannot keep: such windows are computed over all rows of their keys."""
+    """Its Arrow type, None for one that a state cannot keep.
+
+    Such windows are computed over all rows of their keys.
+    """
     return arrow_type(value) if can_be_kept([value]) else None
 
 
 def _can_be_added(data_type: pa.DataType) -> bool:
-    """Whether sums are exact in any order, and two of them fit into a decimal with as many digits behind the point."""
+    """Whether sums are exact in any order, and two fit into a decimal of this scale."""
     if types.is_decimal(data_type):
         return int(data_type.precision) <= _PRECISION_MAX
     return bool(types.is_signed_integer(data_type))

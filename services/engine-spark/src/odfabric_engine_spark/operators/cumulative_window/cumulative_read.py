@@ -90,7 +90,7 @@ class CumulativeRead(StoredOrder):
         return _beside(rows, [pa.nulls(rows.num_rows, each.type) for each in self.before])
 
     def _cuts(self, state: RowState, new_hashes: Hashes, new: Delta) -> Places:
-        """For each key of new rows a place in the order of the window, before which nothing is needed of single rows.
+        """Each new row's key's cut in the window order; single rows before are unneeded.
 
         It is where the first change lies, or so far before it that what is near the cut is further from the change than any window reaches.
         """
@@ -113,7 +113,7 @@ class CumulativeRead(StoredOrder):
         return state.places(hashes, numbers)
 
     def _outermost(self, hashes: Hashes) -> Longs:
-        """Which row of each key, of which those of one follow each other, comes first in the order of the window."""
+        """The first row of each key in the window's order; a key's rows are adjacent."""
         starts = run_starts(hashes)
         return np.append(starts, len(hashes))[1:] - 1 if self.greatest else starts
 

@@ -45,7 +45,10 @@ class Gives(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """One thing to know: of the values in the column at `position`. `sql_type` is how Spark names the `type` of what is told."""
+    """One thing to know: of the values in the column at `position`.
+
+    `sql_type` is how Spark names the `type` of what is told.
+    """
 
     position: int | None
     gives: Gives
@@ -60,7 +63,10 @@ class Before:
 
 @dataclass(frozen=True, slots=True)
 class Stretches:
-    """Some rows: those of each owner, which are known by number, follow each other from one of `starts` on. `in_order` has numbers that ascend with their order."""
+    """Some rows: each owner's, by number, follow from one of `starts` on.
+
+    `in_order` has numbers that ascend with their order.
+    """
 
     owners: Longs
     starts: Longs
@@ -128,7 +134,7 @@ class _Total:
 
 @dataclass(slots=True)
 class _Outer:
-    """The value that comes first or last, or is the least or greatest: that of the row furthest out."""
+    """The first, last, least or greatest value: that of the outermost row."""
 
     part: Before
     furthest: Longs
@@ -187,7 +193,7 @@ def _together(rows: pa.Table) -> pa.Table:
 
 
 def _normal(values: pa.Array) -> pa.Array:
-    """With one zero and one NaN among floats, as values are compared that are not ordered by others."""
+    """Floats with one zero and one NaN, as compared where others do not order them."""
     if not types.is_floating(values.type):
         return values
     nothing = pa.scalar(float("nan"), values.type)
@@ -207,7 +213,7 @@ def _is_valid(values: pa.Array) -> Mask:
 
 
 def _sums(column: pa.Array, weights: Longs, starts: Longs) -> Integers:
-    """Sums of consecutive runs of whole numbers or decimals, each as often as its weight says, in units of their scale."""
+    """Sums of runs of whole numbers or decimals, weighted, in units of their scale."""
     is_decimal = types.is_decimal(column.type)
     longs = decimal_longs(column) if is_decimal else column.fill_null(0).to_numpy().astype(np.int64)
     if longs is not None and _magnitude(longs) * int(np.abs(weights).sum()) < _EXACT:

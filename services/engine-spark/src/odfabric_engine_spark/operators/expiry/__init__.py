@@ -1,1 +1,1 @@
-"""Late data and state expiry: what is too late, what is final, what leaves the state."""
+"""Late data and state expiry: what is late, final, and forgotten."""

@@ -20,7 +20,7 @@ _PASSING = frozenset({"Alias", "MicrosToTimestamp", "TryEval", "UnixMicros"})
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """Microseconds by which an instant is later than the event time, at least and at most."""
+    """Microseconds from event time to an instant, at least and at most."""
 
     least_us: int
     most_us: int
@@ -50,7 +50,7 @@ def delay_of(catalyst: Catalyst, instant: Expression) -> Delay | None:
 
 
 def _of_window(catalyst: Catalyst, window: Expression, ordinal: int) -> Delay | None:
-    """The delay of a window's start or end: it holds its time, and a session begins with it."""
+    """Delay of a window's start or end: it holds its time; sessions begin with it."""
     time = time_of_window(window)
     below = None if time is None else delay_of(catalyst, time)
     if below is None:

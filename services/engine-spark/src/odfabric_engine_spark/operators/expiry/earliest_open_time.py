@@ -48,7 +48,10 @@ Path = tuple[int, ...]
 
 
 def columns_to_follow(catalyst: Catalyst, plan: Plan, times: EventTimes) -> frozenset[int]:
-    """Columns of which the least time is more than the start of an open window, or the longest wait before the watermark, by id."""
+    """Ids of columns whose least open time has to be followed.
+
+    It is more than the start of an open window, or the longest wait before the watermark.
+    """
     chained = _ends(catalyst, plan, times) > 1
     return frozenset(expr_id(each) for each in output_of(plan) if chained or not times.is_event_time(each, plan))
 
@@ -61,14 +64,17 @@ def _ends(catalyst: Catalyst, plan: Plan, times: EventTimes) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What is known of a part of an expression: its least instant, None if that is not known."""
+    """What is known of an expression's part: its least instant, None if unknown."""
 
     us: int | None
 
 
 @dataclass(slots=True)
 class OpenTimes:
-    """Of a plan at a watermark; `open_sessions` gives the start of the first session with a gap that is open at an instant."""
+    """Of a plan at a watermark.
+
+    `open_sessions` gives the start of the first session with a gap that is open at an instant.
+    """
 
     catalyst: Catalyst
     times: EventTimes
@@ -115,7 +121,10 @@ class OpenTimes:
         return self._of_window(column, value, member, child, below)
 
     def _of(self, expression: Expression, plan: Plan, path: Path, *, back_us: int = 0) -> int | None:
-        """Of a time over a plan: what it is of the least times. Aggregates take times from when the watermark was `back_us` earlier."""
+        """Of a time over a plan: what it is of the least times.
+
+        Aggregates take times from when the watermark was `back_us` earlier.
+        """
         if not is_time(expression):
             return None
         marks: list[int | None] = []
@@ -151,13 +160,16 @@ class OpenTimes:
         return None
 
     def _since_start(self, aggregate: Plan, plan: Plan, path: Path) -> int:
-        """How much earlier than the watermark the times of rows that are grouped with a row to come may be: their window's start."""
+        """How much before the watermark a coming group's times may be: its window start."""
         windows = [each for each in items(aggregate.groupingExpressions()) if is_attribute(each) and _is_window(each)]
         starts = [self._least(each, WINDOW_START, plan, path) for each in windows]
         return max([0, *(self.watermark_us - each for each in starts if each is not None)])
 
     def _of_window(self, window: Attribute, definition: Expression, member: int, plan: Plan, path: Path) -> int | None:
-        """Of the window that a row to come lies in. A session that it goes on with began earlier than that row."""
+        """Of the window that a row to come lies in.
+
+        A session that it goes on with began earlier than that row.
+        """
         time = time_of_window(definition)
         least_us = None if time is None else self._of(time, plan, path)
         if least_us is None or least_us == _NEVER:
@@ -171,7 +183,7 @@ class OpenTimes:
         return start_us if first_us is None else min(start_us, first_us)
 
     def _earlier(self, least_us: int, column: Attribute, plan: Plan, path: Path) -> int | None:
-        """The least of rows that come later than what they are made of: all their times are as much earlier."""
+        """The least time of rows that are later than their inputs by a common delay."""
         if simple_name(plan) == "Join":
             return self._of_pairs(least_us, column, plan, path)
         timed = timed_filter(plan) if simple_name(plan) == "Filter" else None

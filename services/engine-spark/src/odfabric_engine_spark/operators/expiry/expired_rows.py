@@ -27,13 +27,16 @@ from odfabric_engine_spark.state.run import CLOSES, HASH, WEIGHT, distinct, hash
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Rows that were final then or before are not taken any more: before and after a step, in microseconds; None before all time."""
+    """Bounds of final rows before and after a step, in microseconds.
+
+    None before all time. Rows that were final then or before are not taken any more.
+    """
 
     before_us: int | None
     after_us: int
 
     def passed(self, reach_us: int) -> tuple[int | None, int]:
-        """The span of instants, without its begin, that lie so long before the bound since the step."""
+        """The span of instants that passed the bound in the step, without its begin."""
         return None if self.before_us is None else self.before_us - reach_us, self.after_us - reach_us
 
 
@@ -79,7 +82,7 @@ class ExpiredRows:
             _withdraw(state, rows.filter(pa.array(_never_found(rule, rows))))
 
     def _pieces(self, states: list[RowState], above_us: int | None, to_us: int) -> Iterator[Hashes]:
-        """Hashes of keys with rows that pass the bound, about as many together as have `rows_max` rows."""
+        """Hashes of keys with rows past the bound, in batches of about `rows_max` rows."""
         hashes = distinct(*(hashes_of(state.closing(above_us, to_us)) for state in states))
         if not len(hashes):
             return
@@ -91,7 +94,10 @@ class ExpiredRows:
 
 
 def _sessions_over(hashes: Hashes, ends_us: Longs, gap_us: int, to_us: int) -> Mask:
-    """Which rows belong to sessions that have ended at an instant or before. A row at the very end of a session still belongs to it."""
+    """Which rows belong to sessions that have ended at an instant or before.
+
+    A row at the very end of a session still belongs to it.
+    """
     order = order_by(hashes, ends_us)
     ends, keys = ends_us[order], hashes[order]
     first = np.append(True, (keys[1:] != keys[:-1]) | (ends[1:] - gap_us > ends[:-1]))[: len(ends)]
@@ -103,7 +109,10 @@ def _sessions_over(hashes: Hashes, ends_us: Longs, gap_us: int, to_us: int) -> M
 
 
 def _never_found(rule: VersionRule, rows: pa.Table) -> Mask:
-    """Which versions no row can find: they do not count, or a later one of their key lies before all rows that may come."""
+    """Which versions no row can find: uncounted ones, or with a final successor.
+
+    A later one of their key is before all rows that may come.
+    """
     *keys, passes = rule.values.evaluate(rows.drop_columns([HASH, WEIGHT, CLOSES]))
     counts = pc.fill_null(passes.cast(pa.bool_()), False).to_numpy(zero_copy_only=False)
     counts &= _longs(rows, WEIGHT) > 0

@@ -36,7 +36,9 @@ from odfabric_engine_spark.spark.catalyst.plan_nodes import (
 def final_instants(
     catalyst: Catalyst, plan: Plan, times: EventTimes, inputs: Sequence[StageScan], duplicates: DuplicatedInputs
 ) -> dict[StageScan, list[Expression]]:
-    """The different instants of each use of an input that has any; `inputs` are the uses from left to right.
+    """The different instants of each use of an input that has any.
+
+    `inputs` are the uses from left to right.
 
     What is final for one copy of a use is not for another, so copies have all instants together.
     """
@@ -74,7 +76,9 @@ def _add(known: list[Expression], instant: Expression) -> None:
 
 @dataclass(frozen=True, slots=True)
 class InputInstant:
-    """An instant of a plan's rows over the rows of one use of an input that they are made of, or that they meet.
+    """An instant of a plan's rows, over the input rows that they are made of.
+
+    Or that they meet: the rows of one use of an input.
 
     Rows of a plan have it, or up to `earlier_us` less: that of partners which are not at the same time.
     """
@@ -87,7 +91,10 @@ class InputInstant:
 def instants_of_inputs(
     catalyst: Catalyst, instant: Expression, plan: Plan, times: EventTimes
 ) -> Iterator[InputInstant]:
-    """An instant over a plan's rows over each use of an input that can tell it; uses are numbered from left to right."""
+    """An instant over a plan's rows over each use of an input that can tell it.
+
+    Uses are numbered from left to right.
+    """
 
     def met(column: Expression, node: Plan) -> list[_Source]:
         return [*_sources(column, node), *_at_partners(catalyst, column, node, times)]
@@ -102,7 +109,7 @@ _Source = tuple[Expression, int, int]
 def _at_inputs(
     catalyst: Catalyst, instant: Expression, plan: Plan, sources: Callable[[Expression, Plan], list[_Source]]
 ) -> Iterator[InputInstant]:
-    """An instant over the uses of inputs that it comes from by the given sources of columns."""
+    """An instant over the uses of inputs that its columns come from, by sources."""
     if scan_alias(plan) is not None:
         yield InputInstant(0, instant, 0)
         return
@@ -121,7 +128,7 @@ def _own_sources(column: Expression, plan: Plan) -> list[_Source]:
 
 
 def _sources(column: Expression, plan: Plan) -> list[_Source]:
-    """As `_own_sources`, where a row of an input changes only rows that have its own instant; nothing else.
+    """As `_own_sources`, where an input row changes only rows of its own instant.
 
     Rows that look up versions have the time of the union of both, for no version is later than its row. Other window functions change
     rows of their whole partition. A session begins long before its last row, and ends anew with each.
@@ -139,7 +146,10 @@ def _sources(column: Expression, plan: Plan) -> list[_Source]:
 
 
 def _of_rows(value: Expression, plan: Plan) -> Expression | None:
-    """A column of the union of rows and versions in the branch of the rows, as far down as each row is taken as it is."""
+    """A column of rows and versions' union in the rows' branch, followed down.
+
+    As far down as each row is taken as it is.
+    """
     while simple_name(plan) in ("Project", "Union"):
         found = sources_of(value, plan) if is_attribute(value) else []
         if not found:
@@ -149,7 +159,10 @@ def _of_rows(value: Expression, plan: Plan) -> Expression | None:
 
 
 def _at_partners(catalyst: Catalyst, column: Expression, plan: Plan, times: EventTimes) -> Iterator[_Source]:
-    """The time of a join's other side if a column is that of one side, and how much earlier than it the column may be."""
+    """The time of a join's other side for one side's column, and its lead.
+
+    How much earlier than it the column may be.
+    """
     bounds = bounds_of_join(catalyst, plan, times) if simple_name(plan) == "Join" else None
     if bounds is None:
         return

@@ -26,7 +26,9 @@ from odfabric_engine_spark.spark.catalyst.plan_nodes import Catalyst, Expression
 
 @dataclass(frozen=True, slots=True)
 class Lateness:
-    """How late rows may come. `closes`: for each scan of an input that drops rows, the instants at which its rows are final.
+    """How late rows may come.
+
+    `closes`: for each scan of an input that drops rows, the instants at which its rows are final.
 
     `expires` says by the number of a stage what nothing can need again.
     """
@@ -50,11 +52,14 @@ class Lateness:
         return cls(limit_us, closes, state_expiry(catalyst, times, stages, ends))
 
     def bound_us(self, announced_us: int | None) -> int:
-        """Rows that close then or before are too late, once an input has announced an instant."""
+        """Rows that close then or before are late, once an input announced an instant."""
         return ALWAYS if announced_us is None else announced_us - self.limit_us
 
     def late(self, scan: StageScan, rows: pa.Table, bounds_us: Longs) -> Mask:
-        """Which rows of a scan are dropped; `bounds_us` has for each row the bound that its input had when it came."""
+        """Which rows of a scan are dropped.
+
+        `bounds_us` has for each row the bound that its input had when it came.
+        """
         values = self.closes.get(scan)
         if values is None:
             return np.zeros(rows.num_rows, dtype=bool)

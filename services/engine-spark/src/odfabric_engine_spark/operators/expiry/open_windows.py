@@ -28,7 +28,10 @@ from odfabric_engine_spark.sql.refusal import Refused, in_order, refusal
 
 
 def open_windows_from(catalyst: Catalyst, plan: Plan, watermark_us: int) -> int:
-    """The least start of a window that is open at a watermark; the watermark itself if none is. Sessions are not asked."""
+    """The least start of a window that is open at a watermark.
+
+    The watermark itself if none is. Sessions are not asked.
+    """
     starts = [watermark_us]
     for window, below in _windows(plan):
         if not is_session_window(window):
@@ -59,7 +62,10 @@ def wait_us(catalyst: Catalyst, timed: TimedFilter) -> int:
 
 
 def check_session_gaps(catalyst: Catalyst, plan: Plan) -> None:
-    """Raises Refused for sessions whose gap is another for each row: when they close could not be told from their last row."""
+    """Raises Refused for sessions whose gap differs by row.
+
+    When they close could not be told from their last row.
+    """
     found = [
         refusal(
             "session-gap",
@@ -88,7 +94,10 @@ def session_gaps_us(catalyst: Catalyst, plan: Plan) -> list[int]:
 
 
 def bounds_us(catalyst: Catalyst, definition: Expression, instant_us: int) -> tuple[int, int]:
-    """Start and end that a window's definition gives for an instant; for a time in days, for the instant's day."""
+    """Start and end that a window's definition gives for an instant.
+
+    For a time in days, for the instant's day.
+    """
     found: Any = _at_instant(catalyst, definition, instant_us).eval(None)
     return int(found.getLong(0)), int(found.getLong(1))
 
@@ -101,7 +110,7 @@ def _at_instant(catalyst: Catalyst, definition: Expression, instant_us: int) -> 
 
 
 def _windows(plan: Plan) -> Iterator[tuple[Expression, Plan]]:
-    """Windows that a timed filter waits for, as columns of the plan below the aggregate."""
+    """Windows that a timed filter waits for, as columns below the aggregate."""
     stack = [plan]
     while stack:
         node = stack.pop()

@@ -59,7 +59,10 @@ class StageExpiry:
     versions: list[VersionRule] = field(default_factory=list)
 
     def rows_at(self, scans: Sequence[StageScan], reach_us: int) -> None:
-        """Rows of scans that are removed by their instant; of two reaches the longer one counts."""
+        """Rows of scans that are removed by their instant.
+
+        Of two reaches the longer one counts.
+        """
         for scan in scans:
             self.rows_us[scan] = max(reach_us, self.rows_us.get(scan, reach_us))
 
@@ -74,7 +77,10 @@ def state_expiry(
     stages: Sequence[Stage],
     final_instants: Mapping[StageScan, Sequence[Expression]],
 ) -> dict[int, StageExpiry]:
-    """By the number of a stage, for those that can remove; `final_instants` has the instants of each use of an input."""
+    """By the number of a stage, for those that can remove.
+
+    `final_instants` has the instants of each use of an input.
+    """
     rules = _Rules(catalyst, times, stages, final_instants)
     found = {number: rules.of(stage) for number, stage in enumerate(stages)}
     return {number: each for number, each in found.items() if each.anything}
@@ -147,7 +153,10 @@ class _Rules:
         found.rows_at(right, max(right_us, left_us + left_waits_us))
 
     def _reach(self, scans: Sequence[StageScan]) -> int | None:
-        """How long before the bound rows of scans may be final and yet in time; None if that is not known."""
+        """How long before the bound rows of scans may be final and yet in time.
+
+        None if that is not known.
+        """
         found = [
             self._reach_of(scan.ends[0], scan.plan, self._inputs_of(scan)) if scan.ends else None for scan in scans
         ]
@@ -155,7 +164,10 @@ class _Rules:
         return max(known) if known and len(known) == len(found) else None
 
     def _reach_of(self, final: Expression, plan: Plan, inputs: Sequence[StageScan]) -> int | None:
-        """Of rows of a plan that are final at an instant; `inputs` are the uses of inputs in it."""
+        """Of rows of a plan that are final at an instant.
+
+        `inputs` are the uses of inputs in it.
+        """
         own: dict[StageScan, list[InputInstant]] = defaultdict(list)
         for found in instants_of_inputs(self._catalyst, final, plan, self._times):
             own[inputs[found.number]].append(found)
@@ -166,7 +178,7 @@ class _Rules:
         return max(known) if known and len(known) == len(reaches) else None
 
     def _reach_at(self, own: Sequence[InputInstant], final_instants: Sequence[Expression]) -> int | None:
-        """How much later than the least of its `own` instants a row of an input is final at most."""
+        """How much later than its least `own` instant an input row is final, at most."""
         if len(final_instants) == 1 and all(
             each.earlier_us == 0 and each.instant.semanticEquals(final_instants[0]) for each in own
         ):
@@ -189,7 +201,7 @@ class _Rules:
 
 
 def _ends_by_key(subplan: Subplan) -> bool:
-    """Whether some part of the key is the instant at which its rows are final, or the window that ends then."""
+    """Whether a key part is its rows' final instant, or a window ending then."""
     if subplan.wholes or any(len(scan.ends) != 1 for scan in subplan.scans):
         return False
     if subplan.components is None:

@@ -32,7 +32,9 @@ _PARTS_EACH = 2
 
 @dataclass(frozen=True, slots=True)
 class PartWork(Generic[ResultT]):
-    """What is done to a part, from any thread: its rows are bound, then computed. `is_divisible`: whether it may be two parts.
+    """What is done to a part, from any thread: its rows are bound, then computed.
+
+    `is_divisible`: whether it may be two parts.
 
     `compute` raises ResultTooLarge for a result that is larger than Spark collects.
     """
@@ -45,7 +47,9 @@ class PartWork(Generic[ResultT]):
 def computed(
     call: EngineCall, parts: Sequence[KeyPart], work: PartWork[ResultT], *, at_once: int
 ) -> Generator[ResultT]:
-    """What the parts give, in no order; closed, it leaves nothing running. Raises LimitExceeded, and what binding and computing raise.
+    """What the parts give, in no order; closed, it leaves nothing running.
+
+    Raises LimitExceeded, and what binding and computing raise.
 
     After a result that was too large parts are computed one after the other.
     """
@@ -81,7 +85,7 @@ def computed(
 
 
 def count_of(call: EngineCall, *, rows: int, size: int, at_once: int) -> int:
-    """Into how many parts so many rows and bytes are cut, if `at_once` of them are in hand together.
+    """Number of parts for so many rows and bytes, if `at_once` are in memory.
 
     Parts differ in size: one that turns out to be too large has been bound in vain.
     """

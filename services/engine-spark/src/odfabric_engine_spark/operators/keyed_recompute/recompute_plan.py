@@ -25,7 +25,9 @@ from odfabric_engine_spark.spark.catalyst.plan_nodes import Attribute, Catalyst
 
 
 class RowsPlan:
-    """Of one stage. `kept` are the scans whose rows are needed again, `semi_joins` those without which rows of a key give nothing.
+    """Of one stage.
+
+    `kept` are the scans whose rows are needed again, `semi_joins` those without which rows of a key give nothing.
 
     `partial_read` says which rows of a key are looked at, None for all, and `bound_partial_read` is the plan over these; `times` when rows are that others look up, `versions` how
     these lie in their state.

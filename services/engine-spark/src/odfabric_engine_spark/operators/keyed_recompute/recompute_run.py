@@ -65,7 +65,10 @@ class Watermarks:
 
 @dataclass(frozen=True)
 class _Touched:
-    """Keys of a subplan that have to be computed, some more than once; each of `parts` ascends. `closing` are those that the watermark closes."""
+    """Keys of a subplan that have to be computed, some more than once.
+
+    Each of `parts` ascends. `closing` are those that the watermark closes.
+    """
 
     parts: tuple[Hashes, ...]
     closing: Mapping[StageScan, Hashes]
@@ -82,7 +85,7 @@ class _Touched:
         return distinct(*self.parts)
 
     def has_several(self, part: KeyPart) -> bool:
-        """Whether several of them are in a part, so that some may be in one half, some in the other."""
+        """Whether a part has several of them, so that it can be halved."""
         within = [hashes[part.span(hashes)] for hashes in self.parts]
         ends = [end for hashes in within if len(hashes) for end in (hashes[0], hashes[-1])]
         return bool(ends) and min(ends) < max(ends)
@@ -90,7 +93,9 @@ class _Touched:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """What a transaction does to a stage: `rows` and `bytes` say about how much is bound, old rows that touched keys bring along included.
+    """A transaction's work on a stage: `rows` and `bytes` that are bound.
+
+    Old rows that touched keys bring along included, about.
 
     Of new rows, which are `incoming`, those are `bound` that something can come of; `asked` are the old rows of each scan that are looked
     up. `alone` is the only scan with new rows if that helps. `whole`: no partial read of a key will do.
@@ -113,7 +118,7 @@ class _Work:
 
 @dataclass(frozen=True, slots=True)
 class _PartChange:
-    """What a part of the keys changes, and rows that it withdraws though they are not there."""
+    """What a part of the keys changes, and rows that it withdraws without a match."""
 
     delta: Delta
     unmatched: list[tuple[StageScan, pa.Table]]
@@ -124,7 +129,10 @@ _EVERY_KEY = np.zeros(1, dtype=np.uint64)
 
 
 class RowsRun:
-    """Runs of one stage. `states` are the rows of its scans, None for a scan that needs none."""
+    """Runs of one stage.
+
+    `states` are the rows of its scans, None for a scan that needs none.
+    """
 
     def __init__(
         self,
@@ -134,7 +142,7 @@ class RowsRun:
         size: TransactionSize,
         alone: AbstractContextManager[Any],
     ) -> None:
-        """What has many rows is computed within `alone`, which the stages of a transaction share."""
+        """Large work is computed within `alone`, shared by a transaction's stages."""
         self._plan = plan
         self._large = alone
         self._stage = plan.stage
@@ -147,7 +155,9 @@ class RowsRun:
         """Rows that the last change withdraws though they are not there, as far as the engine's own process has looked them up."""
 
     def apply(self, deltas: Sequence[Delta], marks: Watermarks, *, first: bool) -> Delta:
-        """What the result changes by; equal rows may come more than once. Until `stored` the states lag behind.
+        """What the result changes by; equal rows may come more than once.
+
+        Until `stored` the states lag behind.
 
         `first`: there was no transaction before, so nothing has been given yet.
         Raises LimitExceeded; what Spark raises on an expression passes through.
@@ -332,7 +342,7 @@ class RowsRun:
         return change.delta
 
     def _by_tasks(self, work: _Work) -> Delta:
-        """All keys at once: tasks look up old rows, Spark runs the plan over them, tasks make the difference."""
+        """All keys at once: tasks look up old rows, Spark runs the plan, tasks compare."""
         tasks = StageTasks(self._plan.catalyst, self._call)
         added: dict[StageScan, Run] = {}
         try:
@@ -460,7 +470,7 @@ class RowsRun:
         return changed[0] if len(changed) == 1 and changed[0].linear and not changed[0].whole else None
 
     def _sides(self, marks: Watermarks, *, first: bool) -> list[Side]:
-        """The rows that the plan gives over what there is after the transaction, less what it gave before."""
+        """The plan's rows after the transaction, less those from before."""
         after = Side(BEFORE, 1, marks.after_us)
         return [after] if first else [after, Side(AFTER, -1, marks.before_us)]
 
@@ -526,7 +536,10 @@ class RowsRun:
         return _PartChange(found if len(work.sides) == 1 else added_up(found), unmatched)
 
     def _results(self, scans: Sequence[pa.Table], work: _Work) -> pa.Table:
-        """What the plan gives over rows of the scans. Raises ResultTooLarge, and what Spark raises."""
+        """What the plan gives over rows of the scans.
+
+        Raises ResultTooLarge, and what Spark raises.
+        """
         plan = self._plan.bound if self._choice(work) is None else self._plan.bound_partial_read
         few = sum(map(len, scans)) <= self._call.settings.stage_rows_each
         sources = [tagged(self._plan.catalyst, each) for each in scans]
@@ -535,7 +548,10 @@ class RowsRun:
         return collected(plan.changes(sources, work.sides, in_one_task=in_one_task, sizes=sizes))
 
     def _failed(self, error: BaseException, part: KeyPart, work: _Work, check: Callable[[], None]) -> BaseException:
-        """The failure of a part with the rows to blame: a key fails by itself, whatever the others are, so keys are left out first."""
+        """A part's failure with the rows to blame; keys are left out first.
+
+        A key fails by itself, whatever the others are.
+        """
         scans = [each.as_table() for each in self._bound_rows(part, work)]
         with suppress(OdfError):
             while self._is_divisible(part, work):
@@ -553,7 +569,10 @@ class RowsRun:
         return FewestRows(error, compute, scans, lambda: self._plan.described, row_wise=False).told(check)
 
     def _bound(self, scan: StageScan, new: Incoming, asked: AskedRows | AskedVersions, *, alone: bool) -> BoundRows:
-        """Old and new rows of a scan; old rows that stay are left out of a scan that is alone."""
+        """Old and new rows of a scan.
+
+        Old rows that stay are left out of a scan that is alone.
+        """
         if self._states[scan] is None:
             return new_rows(new.delta)
         state = self._known.get(scan)

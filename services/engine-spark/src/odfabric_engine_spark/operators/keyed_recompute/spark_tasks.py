@@ -108,12 +108,18 @@ class StageTasks:
         return FilePart(path, 0, hashes.nbytes)
 
     def written_narrow(self, asked: AskedRows | None) -> tuple[FilePart, FilePart]:
-        """Keys of which only some rows are looked up, and since when they have to close, where tasks find them."""
+        """Narrow keys and their least closing times, in a file for tasks.
+
+        Keys of which only some rows are looked up.
+        """
         hashes, since_us = (NO_KEYS, _NO_TIMES) if asked is None else (asked.narrow, asked.since_us)
         return self.written_keys(hashes), self.written_keys(since_us.view(np.uint64))
 
     def extracted(self, scans: Sequence[TouchedScan]) -> Extracted:
-        """The rows of scans. Raises LimitExceeded for a key with too many, InvalidData for a damaged checkpoint, Determinate."""
+        """The rows of scans.
+
+        Raises LimitExceeded for a key with too many, InvalidData for a damaged checkpoint, Determinate.
+        """
         settings = self._call.settings
         shares = shares_of(scans, rows_each=settings.state_piece_rows, at_least=settings.tasks_at_once)
         task = ExtractionTask(
@@ -139,7 +145,10 @@ class StageTasks:
         return Extracted(sources, sum(each["rows"] for each in found))
 
     def changes(self, found: DataFrame, *, rows: int, both_sides: bool) -> Delta:
-        """What a `BoundPlan` gives over so many rows; where it has two sides, most equal rows are added up."""
+        """What a `BoundPlan` gives over so many rows.
+
+        Where it has two sides, most equal rows are added up.
+        """
         if not both_sides:
             return counted_rows(whole(self._call, found))
         frame = loosened(found)
@@ -150,7 +159,10 @@ class StageTasks:
         return counted_rows(whole(self._call, spread.mapInArrow(task, frame.schema)))
 
     def _read(self, files: Sequence[str], schema: pa.Schema) -> Plan:
-        """Exactly the files of which tasks have told: a listing of a shared folder may lag behind."""
+        """Read exactly the files that tasks reported.
+
+        A listing of a shared folder may lag behind.
+        """
         nothing = BoundRows(schema.empty_table(), np.zeros(0, dtype=np.int8)).as_table()
         empty = local_rows(self._catalyst.session, nothing)
         if not files:
@@ -237,7 +249,9 @@ def shares_of(scans: Sequence[TouchedScan], *, rows_each: int, at_least: int) ->
 
 @dataclass(frozen=True)
 class DifferenceTask:
-    """Adds up rows that are equal but for the last column, which says what each counts. Runs in a process of its own.
+    """Adds up rows equal but for their last column. Runs in its own process.
+
+    The last column says what each counts.
 
     It holds about `piece_rows` rows or `piece_bytes` bytes at once; equal rows further apart stay apart.
     """

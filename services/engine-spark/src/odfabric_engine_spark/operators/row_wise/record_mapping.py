@@ -48,7 +48,10 @@ _APPEND, _RETRACT = int(OperationType.APPEND), int(OperationType.RETRACT)
 
 @dataclass(frozen=True, slots=True)
 class Images:
-    """What records were mapped to, in order of branch and offset; `operations` are those of the records."""
+    """What records were mapped to, in order of branch and offset.
+
+    `operations` are those of the records.
+    """
 
     branches: Longs
     offsets: Longs
@@ -79,7 +82,10 @@ class Images:
 
 
 def images(query: LinearQuery, shape: OutputShape, scan_rows: Sequence[pa.Table]) -> Images:
-    """Maps rows of each scan, whose last columns are `HIDDEN`. Raises FailedRows, ResultTooLarge."""
+    """Maps rows of each scan, whose last columns are `HIDDEN`.
+
+    Raises FailedRows, ResultTooLarge.
+    """
 
     def mapped(scans: Sequence[pa.Table]) -> pa.Table:
         session, any_rows = query.catalyst.session, any(map(len, scans))
@@ -100,7 +106,7 @@ def images(query: LinearQuery, shape: OutputShape, scan_rows: Sequence[pa.Table]
 
 
 def open_pair(found: Images) -> int:
-    """The position from which images may belong to a pair whose second half has not been read yet."""
+    """The position from which images may be of a pair not yet read to its end."""
     if not len(found) or found.operations[-1] != _FROM:
         return len(found)
     last = (found.branches == found.branches[-1]) & (found.offsets == found.offsets[-1])
@@ -148,7 +154,7 @@ def _repair_simple(found: Images, first: Longs, second: Longs, operations: Opera
 
 
 def _repair_many(found: Images, begin: int, middle: int, end: int, operations: Operations, kept: Mask) -> None:
-    """A pair that was exploded: multisets are compared, and what is left on one side each is a pair."""
+    """Repair an exploded pair by multisets: one left on each side is a pair."""
     one, other = np.arange(begin, middle), np.arange(middle, end)
     old, new = _bytes(found, one), _bytes(found, other)
     common = Counter(old) & Counter(new)

@@ -36,7 +36,10 @@ from odfabric_engine_spark.spark.frames.result_rows import ResultTooLarge
 def linear_records(
     query: LinearQuery, shape: OutputShape, rows: ScanRows, tables: Mapping[str, InputTable], call: EngineCall
 ) -> Generator[Records]:
-    """The records of all new rows in order. Raises InvalidData, LimitExceeded, and what Spark raises on an expression."""
+    """The records of all new rows in order.
+
+    Raises InvalidData, LimitExceeded, and what Spark raises on an expression.
+    """
     waiting: Images | None = None
     with closing(_Mapping(query, shape, rows, tables, call).images()) as pieces:
         for found in pieces:
@@ -92,7 +95,10 @@ class _Mapping:
             yield from found
 
     def _begun(self, given: Sequence[pa.Table]) -> Iterator[Images]:
-        """The images of rows of each scan. Where they are more than Spark collects, rows are mapped piece by piece when they are asked for."""
+        """The images of rows of each scan.
+
+        Where they are more than Spark collects, rows are mapped piece by piece when they are asked for.
+        """
         try:
             return iter([self._images(given)])
         except ResultTooLarge:

@@ -37,7 +37,10 @@ def run_linear(mapping: RowMapping, deltas: Sequence[Delta], call: EngineCall, s
 
 
 def mapped(mapping: RowMapping, deltas: Sequence[Delta], call: EngineCall) -> Iterator[Delta]:
-    """Each row mapped, with its weight, in pieces that fit into memory; at least one piece."""
+    """Each row mapped, with its weight, in pieces that fit into memory.
+
+    At least one piece.
+    """
     rows_max = call.settings.stage_rows_max // mapping.copies
     return in_pieces(deltas, partial(_mapped, mapping), call, rows_max=rows_max)
 

@@ -100,8 +100,10 @@ class VersionOrder(StoredOrder):
 
 @dataclass(frozen=True, slots=True)
 class AskedVersions:
-    """Old versions of a scan, about `count`: of the keys `whole` all. Of the keys `narrow` those at `since_us` or later with the last one before,
-    and at each of the `instants` of a key, which are `of_keys`, those there and the last one before. All keys ascend."""
+    """Old versions of a scan, about `count`: of the keys `whole` all.
+
+    Of the keys `narrow` those at `since_us` or later with the last one before, and at each of the `instants` of a key,
+    which are `of_keys`, those there and the last one before. All keys ascend."""
 
     order: VersionOrder
     whole: Hashes
@@ -124,7 +126,10 @@ class AskedVersions:
         )
 
     def bound(self, state: RowState, new: Incoming, *, alone: bool) -> BoundRows:
-        """Old and new versions. What rows take of them changes, so none of those that stay is left out."""
+        """Old and new versions.
+
+        What rows take of them changes, so none of those that stay is left out.
+        """
         assert not alone
         several = self.order.with_several_keys(state, self.narrow, new)
         few = self._few(state)
@@ -168,7 +173,10 @@ def asked_versions(
     new: Incoming,
     rows: Sequence[tuple[Incoming, AskedRows]],
 ) -> AskedRows | AskedVersions:
-    """Old versions of some touched keys: `new` are versions that come, `rows` those that look them up, new ones and which old ones there are."""
+    """Old versions of some touched keys.
+
+    `new` are versions that come, `rows` those that look them up, new ones and which old ones there are.
+    """
     counts = state.counts(hashes)
     everything = AskedRows.of_keys(hashes, int(counts.sum()))
     if everything.count < partial_read.LEFT_OUT_MIN:
@@ -189,7 +197,10 @@ def asked_versions(
 
 
 def _instants(rows: Sequence[Incoming], narrow: Hashes, since_us: Longs) -> tuple[Hashes, Longs]:
-    """When new rows of narrow keys look up versions, as far as they are earlier than what is looked up anyway."""
+    """When new rows of narrow keys look up versions, if before the usual look-up.
+
+    As far as they are earlier than what is looked up anyway.
+    """
     hashes, instants = [narrow[:0]], [since_us[:0]]
     for each in rows:
         assert each.closes is not None

@@ -22,7 +22,10 @@ from odfabric_engine_spark.spark.catalyst.plan_nodes import (
 
 
 def version_rows(catalyst: Catalyst, plan: Plan, union: Node, value: Value) -> VersionRows | None:
-    """The time-bounded part of a temporal join over the union of rows and versions; None if several relations have versions, or some row has no time."""
+    """The time-bounded part of a temporal join over the union of rows and versions.
+
+    None if several relations have versions, or some row has no time.
+    """
     rows, versions = (tuple(side.scans()) for side in union.children)
     conditions = conditions_below(catalyst, union.children[1])
     time = value.columns.get(expr_id(time_of_temporal_join(plan)), {})
@@ -36,7 +39,10 @@ def version_rows(catalyst: Catalyst, plan: Plan, union: Node, value: Value) -> V
 
 
 def conditions_below(catalyst: Catalyst, node: Node) -> tuple[Expression, ...] | None:
-    """What the rows of a scan must pass on their way to a relation, over the scan; None if they are more than passed on."""
+    """What the rows of a scan must pass on their way to a relation, over the scan.
+
+    None if they are more than passed on.
+    """
     found: list[Expression] = []
     while node.scan is None:
         name = simple_name(node.plan)

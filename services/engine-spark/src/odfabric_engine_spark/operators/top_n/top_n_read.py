@@ -41,7 +41,7 @@ class TopN(StoredOrder):
         return False
 
     def of_new(self, hashes: Hashes, rows: pa.Table) -> Longs:
-        """Positions of new rows, as a run has them, that can be among the first or are withdrawn; all those of keys that share a hash."""
+        """Positions of a run's new rows: among the first, withdrawn, or of a shared hash."""
         weights = one_array(rows.column(WEIGHT)).to_numpy()
         chosen = weights < 0
         limits = self._limits(hashes, weights)
@@ -73,7 +73,7 @@ class TopN(StoredOrder):
         return limits
 
     def _old(self, state: RowState, hashes: Hashes, limits: Longs) -> tuple[pa.Table, Mask]:
-        """As many rows of keys as `limits` say, with those that tie with the last, by hash; and of which keys there are others."""
+        """Up to `limits` rows of keys, with ties, by hash; and which keys have others."""
 
         def read(some: Longs, counts: Longs) -> tuple[Longs, pa.Table]:
             rows = by_hash([state.at_ends(hashes[some], counts, greatest=self.greatest)])
@@ -83,7 +83,7 @@ class TopN(StoredOrder):
         return rows, is_cut
 
     def _beyond(self, old: pa.Table, is_cut: Mask, hashes: Hashes, new_hashes: Hashes, new: Delta) -> Mask:
-        """Which new rows come after all old ones of their key that are looked at, if it has others."""
+        """Which new rows follow all looked-up old ones of their key, if it has others."""
         found: Mask = is_cut[np.searchsorted(hashes, new_hashes)]
         at = np.nonzero(found)[0]
         if len(at):

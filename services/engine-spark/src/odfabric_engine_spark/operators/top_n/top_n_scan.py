@@ -48,7 +48,10 @@ _TURNED = {"GreaterThanOrEqual": "LessThanOrEqual", "GreaterThan": "LessThan"}
 
 @dataclass(frozen=True, slots=True)
 class Ranking(OrderedRows):
-    """Rows are ranked in an order, and those up to the rank `last` are taken. `dense`: as `TopN` has it."""
+    """Rows are ranked in an order, and those up to the rank `last` are taken.
+
+    `dense`: as `TopN` has it.
+    """
 
     last: int
     dense: bool
@@ -70,7 +73,10 @@ def top_n_of(catalyst: Catalyst, stage: RowsStage) -> TopN | None:
 
 
 def ranking_of(catalyst: Catalyst, node: Plan, above: Sequence[Plan]) -> Ranking | None:
-    """How a window or an aggregate ranks rows, if but the first ones pass what stands above it, highest first."""
+    """How a window or aggregate ranks rows, if only the first pass the nodes above.
+
+    Those nodes come highest first.
+    """
     if simple_name(node) == "Aggregate":
         return _extremes(catalyst, node)
     last = _last_rank(catalyst, node, above)
@@ -81,7 +87,7 @@ def ranking_of(catalyst: Catalyst, node: Plan, above: Sequence[Plan]) -> Ranking
 
 
 def _extremes(catalyst: Catalyst, aggregate: Plan) -> Ranking | None:
-    """Of groups of which but the rows with the greatest, or the least, of one value are asked for."""
+    """The order of aggregates that ask only for a value's greatest or least rows."""
     found: dict[tuple[int, bool], By] = {}
     for call in calls_of(aggregate):
         function = call.aggregateFunction()
@@ -108,7 +114,7 @@ def _ordered_by(order: Expression) -> Expression:
 
 
 def _last_rank(catalyst: Catalyst, window: Plan, above: Sequence[Plan]) -> int | None:
-    """The last rank that passes a filter above a window, if what stands between them fails on no row."""
+    """The last rank that passes a filter above a window, if nothing between fails."""
     if not _functions(window) <= _RANKS:
         return None
     ranks = {expr_id(each) for each in items(window.windowExpressions())}

@@ -43,7 +43,10 @@ _SIGN = "__odf_sign"
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One copy of the plan: which tag its rows must not have, what its results count, how far the watermark is."""
+    """One copy of the plan: the excluded tag, the sign of results, the watermark.
+
+    Which tag its rows must not have, what its results count.
+    """
 
     without: int
     sign: int
@@ -67,7 +70,7 @@ def constant_rows(catalyst: Catalyst, scan: StageScan) -> pa.Table:
 
 
 def _gives_what_it_reads(repeating: Plan) -> bool:
-    """Whether the rows that EXCEPT ALL and INTERSECT ALL repeat have the column ids of those they are made of."""
+    """Whether EXCEPT ALL and INTERSECT ALL keep the column ids of repeated rows."""
     read = {expr_id(column) for column in output_of(children(repeating)[0])}
     return any(expr_id(column) in read for column in items(repeating.generatorOutput()))
 

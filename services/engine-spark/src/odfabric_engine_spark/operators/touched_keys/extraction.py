@@ -57,7 +57,10 @@ def first_rows(delta: Delta) -> BoundRows:
 
 
 def old_and_new_rows(old: pa.Table, delta: Delta, *, alone: bool) -> BoundRows:
-    """What a state has of some keys, and what is added to them. `alone`: rows that stay are left out."""
+    """What a state has of some keys, and what is added to them.
+
+    `alone`: rows that stay are left out.
+    """
     weights = one_array(old.column(WEIGHT)).to_numpy()
     rows = joined([old.select(delta.rows.column_names), delta.rows])
     nothing = np.zeros(len(delta), dtype=np.int64)

@@ -30,7 +30,9 @@ _MOST = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """New rows of a scan in the order of the hashes of their keys. A scan without state has no keys.
+    """New rows of a scan in the order of the hashes of their keys.
+
+    A scan without state has no keys.
 
     `closes` is when each of them closes, None for a scan whose rows have no such instant; `run` is how they are stored, if that is made
     already.

@@ -64,7 +64,7 @@ class AskedRows:
         return AskedRows(hashes[~is_among(hashes, narrow)], narrow, self.since_us[known], self.count)
 
     def counts(self, state: RowState, hashes: Hashes) -> Longs:
-        """At most how many old rows each of these keys brings along, but for those that are equal to new ones."""
+        """Upper bounds of old rows per key, without those equal to new ones."""
         counts = state.counts(hashes)
         counts[np.searchsorted(hashes, self.narrow)] = self.late_counts(state)
         return counts
@@ -77,7 +77,7 @@ class AskedRows:
 
     @property
     def _has_late(self) -> bool:
-        """Whether rows are looked up by when they close: only states of rows that do know when."""
+        """Whether rows are looked up by closing time: only some states know it."""
         return bool((self.since_us < NEVER).any())
 
     def bound(self, state: RowState, new: Incoming, *, alone: bool) -> BoundRows:
@@ -122,7 +122,10 @@ class SubplanChange:
     def asked(
         self, scan: StageScan, state: RowState, hashes: Hashes, times: Times, *, has_many_versions: bool = False
     ) -> AskedRows:
-        """Of some touched keys. `times` tells when rows are that the scan looks up; of many versions it matters when the earliest row is."""
+        """Of some touched keys.
+
+        `times` tells when rows are that the scan looks up; of many versions it matters when the earliest row is.
+        """
         counts = state.counts(hashes)
         everything = AskedRows.of_keys(hashes, int(counts.sum()))
         is_small = everything.count < partial_read.LEFT_OUT_MIN and not has_many_versions

@@ -56,7 +56,10 @@ class ScanOrder:
 
 @dataclass(frozen=True, slots=True)
 class OrderedRows:
-    """Rows with one value in all `keys` are taken in an order. `hides_rows`: what is not looked at is not mapped, so nothing may fail there."""
+    """Rows with one value in all `keys` are taken in an order.
+
+    `hides_rows`: what is not looked at is not mapped, so nothing may fail there.
+    """
 
     keys: Sequence[Expression]
     order: Sequence[By]
@@ -78,7 +81,10 @@ class OrderedRows:
     def of_scan(
         self, catalyst: Catalyst, below: Sequence[Plan], scan: StageScan, subplan: Subplan, order_max: int = _ORDER_MAX
     ) -> ScanOrder | None:
-        """How rows of a scan below some nodes, highest first, are ordered; None if they do not lie so."""
+        """How rows of a scan below some nodes, highest first, are ordered.
+
+        None if they do not lie so.
+        """
         places = places_below(catalyst, below, scan.columns, must_not_fail=self.hides_rows)
         if places is None:
             return None
@@ -104,7 +110,7 @@ def order_of(window: Plan) -> list[By]:
 
 
 def order_by_numbers(window: Plan) -> list[By]:
-    """The same, nothing where it does not begin with a column whose values have integers in their order."""
+    """The same, empty unless it begins with a column ordered by integers."""
     order = order_of(window)
     if not order or not is_attribute(order[0].column) or not can_be_key(order[0].column):
         return []
@@ -154,7 +160,7 @@ def places_below(
 
 
 def order_columns(order: Sequence[By], places: Mapping[int, int]) -> tuple[tuple[OrderColumn, ...], bool] | None:
-    """The first columns of an order as they are stored, and whether what comes first is the greatest."""
+    """First columns of an order as stored, and whether the greatest comes first."""
     found: list[OrderColumn] = []
     greatest = bool(order) and order[0].descends
     for each in order[:_ORDER_MAX]:
@@ -167,7 +173,10 @@ def order_columns(order: Sequence[By], places: Mapping[int, int]) -> tuple[tuple
 
 
 def positions(columns: Sequence[Expression], places: Mapping[int, int]) -> list[int] | None:
-    """Of the columns among the parts of a key; None if one is computed. Constants tell nothing apart."""
+    """Of the columns among the parts of a key; None if one is computed.
+
+    Constants tell nothing apart.
+    """
     columns = [each for each in columns if simple_name(each) != "Literal"]
     found = [places.get(expr_id(each)) if is_attribute(each) else None for each in columns]
     known = [each for each in found if each is not None]

@@ -40,7 +40,9 @@ _FURTHER = 4
 
 @dataclass(frozen=True, slots=True)
 class OrderColumn:
-    """A column of a scan by which its rows are ordered. `inverted`: against the direction in which rows are read.
+    """A column of a scan by which its rows are ordered.
+
+    `inverted`: against the direction in which rows are read.
 
     `marks_nulls`: nulls do not come where they lie in a state.
     """
@@ -51,7 +53,7 @@ class OrderColumn:
 
 
 def is_ordered_here(data_type: pa.DataType, *, inverted: bool) -> bool:
-    """Whether values of a type are stored in the order that Spark has, or in its inverse."""
+    """Whether a type's values are stored in Spark's order, or in its inverse."""
     if has_integers_in_order(data_type) or types.is_decimal(data_type):
         return True
     return not inverted and bool(types.is_string(data_type) or types.is_binary(data_type))
@@ -59,7 +61,10 @@ def is_ordered_here(data_type: pa.DataType, *, inverted: bool) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ChosenRows:
-    """Rows that can be looked at. `doubtful` are keys of which all rows are needed; no old row of these is here."""
+    """Rows that can be looked at.
+
+    `doubtful` are keys of which all rows are needed; no old row of these is here.
+    """
 
     old: pa.Table
     new: Delta
@@ -71,7 +76,10 @@ class PartialRead(Protocol):
 
     @property
     def has_edges(self) -> bool:
-        """Whether rows that are looked at may meet others there than in the whole key, so that an expression may fail there alone."""
+        """Whether an excerpt may pair other rows than the whole key does.
+
+        So that an expression may fail there alone.
+        """
 
     def stored(self, rows: pa.Table) -> dict[str, pa.Array | pa.ChunkedArray]:
         """All that is stored of rows of the scan."""
@@ -83,7 +91,10 @@ class PartialRead(Protocol):
         """Positions of new rows, as a run has them, of which something may come."""
 
     def counts(self, state: RowState, hashes: Hashes, new_hashes: Hashes, new: Delta) -> Longs:
-        """About how many old rows each of some keys brings along; new rows are of these keys."""
+        """About how many old rows each of some keys brings along.
+
+        New rows are of these keys.
+        """
 
     def chosen(self, state: RowState, new_hashes: Hashes, new: Delta) -> ChosenRows:
         """Of the keys of new rows, which are what `of_new` has chosen."""
@@ -98,7 +109,10 @@ ReadOuter: TypeAlias = Callable[[Longs, Longs], tuple[Longs, pa.Table]]
 
 @dataclass(frozen=True, slots=True)
 class StoredOrder:
-    """The order in which rows of a key lie: by `columns`. Columns are known by position; `keys` are those of the key."""
+    """The order in which rows of a key lie: by `columns`.
+
+    Columns are known by position; `keys` are those of the key.
+    """
 
     keys: tuple[int, ...]
     order: tuple[OrderColumn, ...]
@@ -141,7 +155,7 @@ class StoredOrder:
     def outer(
         self, read: ReadOuter, limits: Longs, *, greatest: bool, dense: bool = False
     ) -> tuple[Longs, pa.Table, Mask]:
-        """As many rows of each owner as `limits` say from one end, with those that tie with the last; and which owners have others.
+        """Up to `limits` rows of each owner from one end, with ties; owners with others.
 
         Gives the owner of each row first: their numbers ascend.
         """
@@ -165,7 +179,10 @@ class StoredOrder:
         return owners[together], taken(joined(found), together), is_cut
 
     def beside(self, state: RowState, places: Places, count: int, *, after: bool, dense: bool = False) -> pa.Table:
-        """The nearest `count` old rows on one side of places, or different ones (`dense`), with those that tie with the last; some more than once."""
+        """The nearest `count` old rows on one side of places, some more than once.
+
+        Or different ones (`dense`), with those that tie with the last.
+        """
 
         def read(some: Longs, counts: Longs) -> tuple[Longs, pa.Table]:
             numbers, rows = state.beside(places.take(some), counts, after=after)
@@ -178,7 +195,7 @@ class StoredOrder:
     def first(
         self, owners: npt.NDArray[Any], rows: pa.Table, is_there: Mask, limits: Longs, *, greatest: bool, dense: bool
     ) -> Mask:
-        """Rows before whose like fewer than `limits` of their owner are there, or different ones (`dense`).
+        """Rows preceded by fewer than `limits` of their owner, or of `dense` ones.
 
         They ascend by owner, those of an owner by their order; `greatest`: the first are the last of these.
         """
@@ -220,7 +237,7 @@ def column_name(position: int) -> str:
 
 
 def by_hash(parts: Sequence[pa.Table]) -> pa.Table:
-    """Rows of different keys in the order of their hashes, those of a key as they come."""
+    """Rows of different keys in the order of hashes, a key's rows as they come."""
     together = joined(parts)
     order = stable_order(hashes_of(together.column(HASH)))
     return taken(together, order)
@@ -264,7 +281,10 @@ def further(numbers: Longs, distance: int, *, up: bool) -> Longs:
 
 
 def _in_order(values: pa.Array, *, inverted: bool) -> pa.Array:
-    """Numbers in the order that Spark has, or in its inverse: to it zeros are one, and the canonical order tells them apart."""
+    """Numbers in Spark's order, or its inverse, with one zero.
+
+    The canonical order tells zeros apart.
+    """
     if types.is_decimal(values.type):
         return pc.negate(values) if inverted else values
     nulls = values.is_null().to_numpy(zero_copy_only=False)

@@ -88,7 +88,7 @@ class _Reading:
         return self._together(left, right, is_needed=(kind in LEFT_KEPT, kind in _RIGHT_NEEDED), plain=plain)
 
     def _look_up(self, window: Plan) -> _Relation:
-        """Rows with the versions that they find, over the union of both: what is above leaves versions out."""
+        """Rows with their versions, over the union of both; versions are left out above."""
         below, plain = window.child(), True
         while simple_name(below) == "Project":
             below, plain = below.child(), plain and self._is_plain(below, "Project")
@@ -98,7 +98,7 @@ class _Reading:
         return self._together(rows, versions, is_needed=(True, False), plain=plain)
 
     def _together(self, left: _Relation, right: _Relation, *, is_needed: tuple[bool, bool], plain: bool) -> _Relation:
-        """A relation of two sides, of which it gives nothing without a row of those that are needed."""
+        """A relation of two sides that gives nothing without a needed row."""
         needed: set[StageScan] = set()
         for is_one_needed, one, other in zip(is_needed, (left, right), (right, left), strict=True):
             if is_one_needed:

@@ -15,7 +15,10 @@ _NESTED = frozenset({"array", "struct"})
 
 
 def can_accumulate(catalyst: Catalyst, aggregate: Plan) -> bool:
-    """Whether every function of an aggregate has an exact accumulator and its groups can be told apart by plain columns."""
+    """Whether all functions have exact accumulators and groups have plain keys.
+
+    Groups can be told apart by plain columns.
+    """
     for expression in items(aggregate.groupingExpressions()):
         nested = str(expression.dataType().typeName()) in _NESTED
         if is_session_window(expression) or (nested and not is_window_column(expression)) or not has_bytes(expression):

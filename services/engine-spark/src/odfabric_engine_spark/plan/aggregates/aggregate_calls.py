@@ -67,7 +67,9 @@ _FUNCTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class AggregateCall:
-    """One use of a function. `input` is its position among the query's inputs, None for a count of rows.
+    """One use of a function.
+
+    `input` is its position among the query's inputs, None for a count of rows.
 
     `lenient`: an overflow gives null (try_sum) instead of failing. `result` is Spark's name of the result type. `ranks` are those of percentiles,
     which are `listed` where a list of them is asked for.
@@ -113,7 +115,7 @@ class CallReader:
         )
 
     def _input(self, expression: Expression, function: Expression) -> int | None:
-        """Rows that do not count have the input null: that is what a filter means for all of our functions."""
+        """The input, null where the filter excludes the row: functions ignore nulls."""
         make = self._catalyst.expressions
         arguments = children(function)
         conditions = [expression.filter().get()] if expression.filter().isDefined() else []
@@ -168,7 +170,10 @@ def _problem(expression: Expression, name: str) -> InvalidQuery | None:
 
 
 def _can_be_told_apart(values: Sequence[Expression]) -> bool:
-    """Whether equal values have equal bytes; several are one struct, in which zeros of both signs are two."""
+    """Whether equal values have equal bytes.
+
+    Several are one struct, in which zeros of both signs are two.
+    """
     several = len(values) > 1
     return all(can_be_key(each) and not (several and str(each.dataType().typeName()) in _FLOATS) for each in values)
 

@@ -29,7 +29,10 @@ from odfabric_engine_spark.spark.catalyst.plan_rebuild import map_expression, wi
 
 
 def with_results_apart(catalyst: Catalyst, node: Plan, *, chosen: bool = False) -> Plan:
-    """The plan in which aggregates below conditions give keys and functions only. `chosen`: there is a condition above."""
+    """The plan in which aggregates below conditions give keys and functions only.
+
+    `chosen`: there is a condition above.
+    """
     name = simple_name(node)
     below_chosen = name != "Aggregate" and (chosen or name == "Filter" or (name == "Join" and _chooses(node)))
     below = [with_results_apart(catalyst, child, chosen=below_chosen) for child in children(node)]

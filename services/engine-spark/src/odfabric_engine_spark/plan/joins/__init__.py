@@ -1,1 +1,1 @@
-"""Rewrites of joins over event times: temporal (as-of) joins and outer interval joins."""
+"""Rewrites of event-time joins: as-of joins and outer interval joins."""

@@ -31,7 +31,10 @@ _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
 
 
 def without_lateral(catalyst: Catalyst, node: Plan, reader: TemporalJoinReader) -> Plan | None:
-    """Plain nodes for a LateralJoin whose left side is plain; None for a subquery of all rows that go with a row. Raises Refused."""
+    """Plain nodes for a LateralJoin whose left side is plain.
+
+    None for a subquery of all rows that go with a row. Raises Refused.
+    """
     by_row = over_the_row(catalyst, node)
     if by_row is not None:
         return by_row
@@ -106,7 +109,7 @@ class _Joiner:
         return self._branch([*keys, time, self._version_side, self._result()], absent, places, plan)
 
     def _branch(self, found_by: list[Expression], own: list[Expression], places: list[Expression], plan: Plan) -> Plan:
-        """A branch of the union: keys, time, side and version, the row's own columns, and what puts versions in order."""
+        """A branch of the union: keys, time, side, version, own columns, version order."""
         named = [
             *(self._catalyst.named(each, f"by{index}") for index, each in enumerate(found_by)),
             *own,

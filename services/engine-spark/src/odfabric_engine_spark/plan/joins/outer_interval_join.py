@@ -49,7 +49,7 @@ def with_waiting_joins(catalyst: Catalyst, plan: Plan, times: EventTimes) -> Pla
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A partner's time `partner` is never later than `instant`, over the row that may have it: its event time and `wait_us`."""
+    """A partner's time `partner` is at most `instant`: the row's time plus `wait_us`."""
 
     instant: Expression
     partner: Attribute
@@ -57,13 +57,16 @@ class Bound:
 
 
 def bounds_of_join(catalyst: Catalyst, join: Plan, times: EventTimes) -> tuple[Bound, Bound] | None:
-    """By when rows of the left and the right side of a join have had all their partners; None if one of them never can be sure."""
+    """By when rows of a join's sides have had all partners; None if unbounded."""
     left, right = (bound_of_side(catalyst, join, side, times) for side in (0, 1))
     return None if left is None or right is None else (left, right)
 
 
 def bound_of_side(catalyst: Catalyst, join: Plan, side: int, times: EventTimes) -> Bound | None:
-    """By when rows of one side of a join have had all their partners; None if the condition does not say."""
+    """By when rows of one side of a join have had all their partners.
+
+    None if the condition does not say.
+    """
     return _Reader(catalyst, join, side, times).bound() if join.condition().isDefined() else None
 
 

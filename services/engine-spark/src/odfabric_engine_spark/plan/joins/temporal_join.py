@@ -45,7 +45,9 @@ _VERSION_FIRST = frozenset({"LessThanOrEqual", "LessThan"})
 
 @dataclass(slots=True)
 class TemporalJoin:
-    """A temporal join in terms of the table's columns. `keys` and `times` are pairs of the row's expression and the version's.
+    """A temporal join in terms of the table's columns.
+
+    `keys` and `times` are pairs of the row's expression and the version's.
 
     `strict`: versions at the very time of a row are too late for it. `results` are what the query selects of a version.
     """
@@ -62,7 +64,10 @@ class TemporalJoin:
 
 
 class TemporalJoinReader:
-    """Reads temporal joins; `primary_keys` are those of the temporal tables, `plain` makes a plan normal."""
+    """Reads temporal joins.
+
+    `primary_keys` are those of the temporal tables, `plain` makes a plan normal.
+    """
 
     def __init__(
         self,
@@ -136,7 +141,10 @@ class TemporalJoinReader:
         return expressions, plan
 
     def _take(self, condition: Expression, temporal_join: TemporalJoin, left: Plan) -> bool:
-        """Reads a condition on row and version; False if it compares neither a key nor the times. Raises Refused."""
+        """Reads a condition on row and version.
+
+        False if it compares neither a key nor the times. Raises Refused.
+        """
         name = simple_name(condition)
         if name != "EqualTo" and name not in _COMPARISONS:
             return False
@@ -220,7 +228,9 @@ def _result_problems(node: Plan, temporal_join: TemporalJoin) -> Iterator[Invali
 
 
 def _table_looked_up(plan: Plan, tables: Collection[str]) -> str | None:
-    """The one of some tables of which LATERAL takes some rows with LIMIT; None for any other form.
+    """The one of some tables of which LATERAL takes some rows with LIMIT.
+
+    None for any other form.
 
     A step that selects rows of a table stands above it, and is the one that is meant where both are declared.
     """
@@ -256,7 +266,7 @@ def _other_condition(node: Plan, condition: Expression) -> InvalidQuery:
 
 
 def _computed_time(condition: Expression) -> InvalidQuery:
-    """The time of the row is not one that its inputs have: how far the watermark is says nothing of it."""
+    """Refuse a computed row time, not of the inputs: the watermark says nothing of it."""
     return refusal(
         _RULE,
         f"a look-up waits for the watermark to pass the event time of the row, and that of {text_of(condition)} is computed",
@@ -286,7 +296,10 @@ def _uncast(expression: Expression) -> Expression:
 
 
 def _instant(time: Expression) -> Expression:
-    """A time without casts that leave it the same instant; one that is cut to its day is another."""
+    """A time without casts that leave it the same instant.
+
+    One that is cut to its day is another.
+    """
     while simple_name(time) == "Cast" and keeps_instant(time):
         time = time.child()
     return time

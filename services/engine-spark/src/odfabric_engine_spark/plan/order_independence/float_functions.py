@@ -20,7 +20,10 @@ _COMPARING = frozenset({"Min", "Max", "Percentile", "PercentileCont", "Percentil
 
 
 def is_float_sum(call: Expression) -> bool:
-    """Whether an AggregateExpression adds floating point numbers. An average that a regression has of decimals is a decimal."""
+    """Whether an AggregateExpression adds floating point numbers.
+
+    An average that a regression has of decimals is a decimal.
+    """
     function = call.aggregateFunction()
     name = simple_name(function)
     if name in REPLACED:
@@ -29,7 +32,10 @@ def is_float_sum(call: Expression) -> bool:
 
 
 def with_one_zero(catalyst: Catalyst, function: Expression) -> Expression:
-    """An aggregate function that meets one zero and one NaN where it compares values; others as they are."""
+    """An aggregate function that meets one zero and one NaN where it compares values.
+
+    Others as they are.
+    """
     if simple_name(function) not in _COMPARING:
         return function
     value, *rest = children(function)
@@ -38,7 +44,10 @@ def with_one_zero(catalyst: Catalyst, function: Expression) -> Expression:
 
 
 def one_zero(catalyst: Catalyst, value: Expression) -> Expression:
-    """A value in which -0.0 is 0.0, and NaN has one form; what holds no floats is the very same expression."""
+    """A value in which -0.0 is 0.0, and NaN has one form.
+
+    What holds no floats is the very same expression.
+    """
     if not holds_floats(value):
         return value
     return catalyst.companion("org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers").normalize(value)

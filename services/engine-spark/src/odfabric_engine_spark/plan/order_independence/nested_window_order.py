@@ -28,7 +28,7 @@ _PASSED = frozenset({"Project", "Filter", "Window"})
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """A plan with one more column, which numbers its rows as a window in it takes them."""
+    """A plan with a column that numbers its rows in the order of its window."""
 
     plan: Plan
     column: Attribute
@@ -36,7 +36,10 @@ class Places:
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    """One of the values by which rows are sorted; `column` is where a column comes from, None for anything else."""
+    """One of the values by which rows are sorted.
+
+    `column` is where a column comes from, None for anything else.
+    """
 
     column: int | None
     direction: str
@@ -44,7 +47,7 @@ class _Key:
 
 
 def places_below(catalyst: Catalyst, node: Plan) -> Places | None:
-    """The relation of a Window node with the places of a window in it that sorts rows as this one does, if there is one."""
+    """A Window node's relation with places by a window that sorts alike, if any."""
     if node.orderSpec().isEmpty() or not needs_order(node):
         return None
     (below,) = children(node)
@@ -54,7 +57,10 @@ def places_below(catalyst: Catalyst, node: Plan) -> Places | None:
 
 
 def _origins(plan: Plan) -> dict[int, int]:
-    """The column that each name is given to, in a plan and what is below it as far as windows and what is between them go."""
+    """The origin of each column through a plan and the windows below it.
+
+    As far as windows and what is between them go.
+    """
     found: dict[int, int] = {}
     while simple_name(plan) in _PASSED:
         if simple_name(plan) == "Project":
@@ -81,7 +87,7 @@ class _Finder:
         return [*partition, *order]
 
     def placed(self, plan: Plan, wanted: list[_Key], order: list[_Key]) -> Places | None:
-        """The plan with places, if some window in it sorts rows by what is wanted, and nothing sorts them otherwise after that.
+        """The plan with places, if a window in it sorts as wanted and nothing re-sorts.
 
         `order` is how a window above sorts them, beginning with what is wanted.
         """

@@ -74,7 +74,7 @@ def _exact(catalyst: Catalyst, part: Expression) -> Expression | None:
 
 
 def _over_rows(catalyst: Catalyst, part: Expression) -> Expression | None:
-    """What an aggregate function becomes where its rows have an order, or where it does not add."""
+    """An aggregate function over ordered rows, or one that does not add."""
     if simple_name(part) != "AggregateExpression":
         return None
     function = part.aggregateFunction()

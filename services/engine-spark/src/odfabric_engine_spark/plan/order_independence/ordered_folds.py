@@ -29,12 +29,12 @@ _NAMES = frozenset({"UnresolvedAttribute", "UnresolvedNamedLambdaVariable"})
 
 
 def folded(catalyst: Catalyst, function: Expression, *, condition: Expression | None, distinct: bool) -> Expression:
-    """A function as a fold over its inputs, those only for which the condition of its FILTER holds."""
+    """A function as a fold over its inputs that pass its FILTER."""
     return folded_list(catalyst, function, listed(catalyst, function, condition=condition, distinct=distinct))
 
 
 def listed(catalyst: Catalyst, function: Expression, *, condition: Expression | None, distinct: bool) -> Expression:
-    """The aggregate function that lists the inputs of a function, those only for which a condition holds, as structs."""
+    """The aggregate function that lists inputs passing a condition, as structs."""
     inputs = {f"x{position}": each for position, each in enumerate(children(function))}
     members = ", ".join(f"'{name}', {name}" for name in inputs)
     row = f"named_struct({members})"

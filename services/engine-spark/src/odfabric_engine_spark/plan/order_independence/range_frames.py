@@ -33,7 +33,7 @@ AVERAGE_OF_LIST = SUM_OF_LIST + " / nullif(size({values}), 0)"
 
 
 def with_values_in_order(catalyst: Catalyst, node: Plan) -> Plan:
-    """A Window node that lists the values of such frames, and above it what they come to."""
+    """A Window node that lists such frames' values, and their results above it."""
     all_named = items(node.windowExpressions())
     if not any(folds_frame(named.child()) for named in all_named):
         return node
@@ -54,7 +54,7 @@ def with_values_in_order(catalyst: Catalyst, node: Plan) -> Plan:
 
 
 def _listed(catalyst: Catalyst, call: Expression) -> tuple[Expression, Callable[[Expression], Expression]]:
-    """The aggregate function that lists what a call adds or lists, and what such a list comes to."""
+    """The function that lists what a call adds or lists, and the list's result."""
     function = call.aggregateFunction()
     if simple_name(function) in LISTS:
         return call, lambda members: from_template(catalyst, _SORTED, {"value": members})

@@ -14,7 +14,7 @@ from odfabric_engine_spark.sql.row_order_dependence import looks_at_order
 
 
 def with_sorted_lists(catalyst: Catalyst, plan: Plan) -> Plan:
-    """The plan with lists of groups in ascending order, wherever the query does not put them in one."""
+    """The plan with ascending lists of groups, unless the query orders them."""
     node = with_children(catalyst, plan, [with_sorted_lists(catalyst, child) for child in children(plan)])
     if simple_name(node) != "Aggregate":
         return node

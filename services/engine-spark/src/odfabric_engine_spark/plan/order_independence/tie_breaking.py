@@ -30,7 +30,9 @@ def without_ties(catalyst: Catalyst, function: Expression) -> Expression:
 
 
 def _decides(ordered: Expression, child: Expression) -> bool:
-    """Whether rows that tie in an order have one value. DISTINCT allows no order beside it.
+    """Whether rows that tie in an order have one value.
+
+    DISTINCT allows no order beside it.
 
     Zeros of both signs tie, and are different texts.
     """

@@ -42,7 +42,7 @@ def exact_longs(catalyst: Catalyst, call: Expression) -> Expression:
 
 
 def with_exact_longs(catalyst: Catalyst, node: Plan) -> Plan:
-    """A Window node in which sums and averages of longs are computed exactly, and made results above it."""
+    """A Window node with exact sums and averages of longs, made results above it."""
     (below,) = children(node)
     all_named = items(node.windowExpressions())
     if not any(_adds_longs_over_rows(named.child()) for named in all_named):

@@ -74,25 +74,31 @@ class _Call:
 
     @property
     def has_null_bound(self) -> bool:
-        """Whether its frame, or how far it looks, begins or ends nowhere: Spark fails on that with no word of the query."""
+        """Whether its frame or offset has a null bound, on which Spark fails.
+
+        Spark fails with no word of the query.
+        """
         return any(end.foldable() and end.eval(None) is None for end in (self.frame.lower(), self.frame.upper()))
 
     @property
     def is_of_last_peer(self) -> bool:
-        """Whether the result is that of the last row that ties with the current one: its frame ends with the rows that tie."""
+        """Whether the result is the last peer's: its frame ends with tied rows."""
         to_current = simple_name(self.frame.upper()) == "CurrentRow"
         in_order = self.is_float_sum or simple_name(self.function) == "CollectList" or not self.is_decided
         return in_order and self.is_range and self.from_start and to_current
 
     @property
     def folds_frame(self) -> bool:
-        """Whether floats are added, or rows listed, over a frame of values, which has no order of its own (`frames_of_values`)."""
+        """Whether floats are added or rows listed over `frames_of_values`, unordered."""
         open_frame = self.is_range and not (self.from_start and self.to_end) and not self.is_of_last_peer
         return open_frame and (self.is_float_sum or simple_name(self.function) in LISTS)
 
     @property
     def is_decided(self) -> bool:
-        """Whether a function that takes one row takes the same in a frame of rows as in one of peers. True for all others."""
+        """Whether a one-row function takes the same among rows as among peers.
+
+        True for all others.
+        """
         name = simple_name(self.function)
         if name not in _PICKS:
             return True
@@ -165,7 +171,7 @@ def _calls(node: Plan) -> Iterator[_Call]:
 
 
 def with_total_order(catalyst: Catalyst, node: Plan, *, below: Plan, place: Attribute | None) -> Plan:
-    """A Window node over a plan, with its order completed for the functions to which it matters.
+    """A Window node with a total order for the functions to which it matters.
 
     `place` is a column of the plan that orders what ties, if there is one, and no column of the result.
     """
@@ -217,7 +223,7 @@ def over_rows(
     *,
     to_end: bool = False,
 ) -> Expression:
-    """A function over the rows from the first of its partition to the current or the last one."""
+    """A function over the rows from its partition's first to the current or last."""
     last = "UnboundedFollowing" if to_end else "CurrentRow"
     frame = catalyst.expressions.SpecifiedWindowFrame(
         catalyst.companion(f"{_PACKAGE}.RowFrame"),
@@ -237,7 +243,10 @@ def ascending(catalyst: Catalyst, value: Expression) -> Expression:
 def completed(
     catalyst: Catalyst, partition: list[Expression], order: list[Expression], below: Plan
 ) -> list[Expression]:
-    """An order in which only equal rows tie. The plan's columns must have an order (`unordered_columns`)."""
+    """An order in which only equal rows tie.
+
+    The plan's columns must have an order (`unordered_columns`).
+    """
     known = {expr_id(each.child()) for each in order if is_attribute(each.child())}
     known |= {expr_id(each) for each in partition if is_attribute(each)}
     total = list(order)
@@ -255,7 +264,7 @@ def unordered_columns(catalyst: Catalyst, plan: Plan) -> list[Expression]:
 
 
 def tie_problems(catalyst: Catalyst, plan: Plan, *, at: Plan) -> Iterator[InvalidQuery]:
-    """Columns of a plan that keep its rows from a total order, told at a node of the query."""
+    """Columns that keep a plan's rows from a total order, reported at a node."""
     for column in unordered_columns(catalyst, plan):
         yield refusal(
             "function-order",
@@ -266,7 +275,7 @@ def tie_problems(catalyst: Catalyst, plan: Plan, *, at: Plan) -> Iterator[Invali
 
 
 def _told(plan: Plan, column: Expression) -> str:
-    """A column, or the expression that Spark computes for a window under a name of its own."""
+    """A column, or the expression that Spark names for a window."""
     made = items(plan.projectList()) if simple_name(plan) == "Project" else []
     for named in made:
         is_made = simple_name(named) == "Alias" and expr_id(named) == expr_id(column)
@@ -276,7 +285,10 @@ def _told(plan: Plan, column: Expression) -> str:
 
 
 def _declared(plan: Plan) -> list[Expression]:
-    """The columns of a plan, those of the relation below a selection in that relation's order, then what windows made."""
+    """The columns of a plan in declared order, then those that windows made.
+
+    Those of the relation below a selection in that relation's order.
+    """
     output, base = output_of(plan), plan
     while simple_name(base) == "Window":
         (base,) = children(base)

@@ -32,7 +32,9 @@ from odfabric_engine_spark.spark.frames.local_rows import loose
 
 @dataclass(eq=False)
 class StageScan:
-    """One place of a stage at which rows come in. Scans are told apart by identity: columns of copies may share ids.
+    """One place of a stage at which rows come in.
+
+    Scans are told apart by identity: columns of copies may share ids.
 
     `kind` is `input` (rows of the input `source`), `stage` (changes of the stage number `source`) or `constant`. `closes` is
     the instant at which a row becomes final, if the stage waits for it; `final` is that of a row which nothing waits for, under a
@@ -81,7 +83,9 @@ Component = dict[StageScan, Expression]
 
 @dataclass(slots=True)
 class Subplan:
-    """Scans that share keys. `components` None: every function of a row is a key, for each row is mapped alone.
+    """Scans that share keys.
+
+    `components` None: every function of a row is a key, for each row is mapped alone.
 
     `wholes` are scans whose rows meet all keys. `always`: over nothing there is still a row. `matched` are positions of components by which
     rows are matched only: a row in which one of them is null meets no row of these scans.
@@ -96,7 +100,10 @@ class Subplan:
 
 @dataclass(slots=True)
 class Node:
-    """A plan node with its children, cut at scans; `bounded_part` is what it brings together by times of single rows."""
+    """A plan node with its children, cut at scans.
+
+    `bounded_part` is what it brings together by times of single rows.
+    """
 
     plan: Plan
     children: list[Node]
@@ -163,7 +170,7 @@ class Tracer:
         return found
 
     def column(self, named: Expression, value: Value) -> Component | None:
-        """Where a projected column's values come from, None if some row has them from nowhere."""
+        """Where a projected column's values come from, None if some have no origin."""
         if not named.deterministic():
             return None
         expression = without_alias(named)
@@ -258,13 +265,19 @@ class Tracer:
 
 
 def stage_schema(columns: Sequence[Attribute]) -> pa.Schema:
-    """Columns of a relation between stages, known by position. What Spark gives back may be null where the query's plan says it is not."""
+    """Columns of a relation between stages, known by position.
+
+    What Spark gives back may be null where the query's plan says it is not.
+    """
     return pa.schema([pa.field(f"c{index}", loose(arrow_type(column))) for index, column in enumerate(columns)])
 
 
 @dataclass(frozen=True, slots=True)
 class IntervalJoinRows:
-    """Sides of a join. A row of the first has partners up to `waits_us[0]` later than itself, one of the second up to `waits_us[1]`."""
+    """Sides of a join.
+
+    A row of the first has partners up to `waits_us[0]` later than itself, one of the second up to `waits_us[1]`.
+    """
 
     sides: tuple[tuple[StageScan, ...], tuple[StageScan, ...]]
     waits_us: tuple[int, int]
@@ -272,7 +285,7 @@ class IntervalJoinRows:
 
 @dataclass(frozen=True, slots=True)
 class SessionRows:
-    """Rows that are cut into sessions, which end `gap_us` after their last row at most."""
+    """Rows cut into sessions, which end at most `gap_us` after their last row."""
 
     scans: tuple[StageScan, ...]
     gap_us: int
@@ -280,7 +293,10 @@ class SessionRows:
 
 @dataclass(frozen=True, slots=True)
 class VersionRows:
-    """Rows that look up versions: of each key the last one before them. Versions that do not pass `conditions` are never found."""
+    """Rows that look up versions: of each key the last one before them.
+
+    Versions that do not pass `conditions` are never found.
+    """
 
     rows: tuple[StageScan, ...]
     versions: StageScan
@@ -292,7 +308,10 @@ TimeBoundedPart = IntervalJoinRows | SessionRows | VersionRows
 
 
 def note_finals(finals: Mapping[StageScan, Expression], scans: tuple[StageScan, ...]) -> bool:
-    """Whether all scans have a final instant; then each of them that nothing waits for knows it."""
+    """Whether all scans have a final instant.
+
+    Then each of them that nothing waits for knows it.
+    """
     if any(scan not in finals or len(scan.closes) > 1 for scan in scans):
         return False
     for scan in scans:

@@ -17,7 +17,10 @@ _UNNAMED = "__auto_generated_subquery_name."
 
 @dataclass(slots=True)
 class LinearStage:
-    """Rows map to rows: no state. Scans of a stage's plan are marked relations, in the order of `scans`."""
+    """Rows map to rows: no state.
+
+    Scans of a stage's plan are marked relations, in the order of `scans`.
+    """
 
     plan: Plan
     scans: list[StageScan]
@@ -26,7 +29,7 @@ class LinearStage:
 
 @dataclass(slots=True)
 class RowsStage:
-    """Rows by key: the query is run over the rows of the keys that a transaction touches, before and after it.
+    """Rows by key: the query over a transaction's touched keys, before and after.
 
     `bounded_parts` are parts that end by times of single rows, known under a finite lateness.
     """
@@ -40,7 +43,9 @@ class RowsStage:
 
 @dataclass(slots=True)
 class GroupStage:
-    """One aggregate with exact accumulators. `below` maps rows to rows of groups; `above` maps rows of groups to the output.
+    """One aggregate with exact accumulators.
+
+    `below` maps rows to rows of groups; `above` maps rows of groups to the output.
 
     `window` is the position of the grouping column that closes groups, None if they are final at once. `always`: there is one
     group, which is there even over nothing.

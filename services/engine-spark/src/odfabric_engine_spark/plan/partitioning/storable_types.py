@@ -111,7 +111,7 @@ def _name(column: Attribute, stated: Expression) -> str:
 
 
 def _near(plan: Plan) -> TreeNode:
-    """What has a place in the query: the part of it that keeps columns, or an expression of that part."""
+    """The query's part that keeps columns, or an expression of it, for its place."""
     stack = [plan]
     while stack:
         node = stack.pop()

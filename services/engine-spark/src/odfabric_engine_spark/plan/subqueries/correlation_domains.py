@@ -23,7 +23,9 @@ _VALUES = frozenset({"ScalarSubquery", "LateralSubquery"})
 
 
 def with_equalities_hidden(catalyst: Catalyst, node: Plan) -> Plan:
-    """A node whose subqueries have equalities with the row outside beside other conditions on it, these equalities marked.
+    """A node whose subqueries' outer equalities are marked, where others exist.
+
+    Other conditions on the row outside.
 
     Spark takes the columns of every condition that it does not know as an equality.
     """

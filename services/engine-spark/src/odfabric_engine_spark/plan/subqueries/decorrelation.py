@@ -46,13 +46,16 @@ _HOLDERS = frozenset({"Project", "Filter", "Join", "Aggregate"})
 
 
 class Subqueries:
-    """Takes apart the subqueries of plan nodes whose children and inner plans hold none any more."""
+    """Decorrelates subqueries of nodes whose children and inner plans have none."""
 
     def __init__(self, catalyst: Catalyst) -> None:
         self._catalyst = catalyst
 
     def joined(self, node: Plan) -> Plan:
-        """The node, or joins and the node without subqueries. Raises Refused naming the subquery."""
+        """The node, or joins and the node without subqueries.
+
+        Raises Refused naming the subquery.
+        """
         found = subqueries_of(self._catalyst, node)
         if not found:
             return node
@@ -145,7 +148,9 @@ class Subqueries:
         return self._with_plain_nodes(with_equalities_shown(self._catalyst, plan, done), done)
 
     def _with_plain_nodes(self, plan: Plan, done: set[Plan]) -> Plan:
-        """Spark's rule lists columns among the functions of a window; a copy of such a plan would name columns that it has not.
+        """Spark's rule lists columns among the functions of a window.
+
+        A copy of such a plan would name columns that it has not.
 
         It joins a value so that a second row would be an error, unless it sees that there is one at most: here there always is.
         """
@@ -172,7 +177,10 @@ class Subqueries:
         return self._catalyst.companion(f"{_OPTIMIZER}.{rule}").apply(plan)
 
     def _over_columns(self, node: Plan) -> Plan:
-        """The node over relations with columns, which the one row of a query without FROM has not: a partner is asked for a column."""
+        """The node over relations with columns, which SELECT without FROM lacks.
+
+        A test for a partner needs a column.
+        """
         below = [child if output_of(child) else self._with_column(child) for child in children(node)]
         return with_children(self._catalyst, node, below)
 
@@ -181,7 +189,10 @@ class Subqueries:
         return self._catalyst.logical.Project(self._catalyst.seq([some]), plan)
 
     def _as_correlated(self, part: Expression, below: Plan) -> Expression | None:
-        """Spark's rule joins what reads a column of the row; the others are told to, with any column."""
+        """Spark's rule joins what reads a column of the row.
+
+        The others are told to, with any column.
+        """
         if simple_name(part) != "Exists" or not part.outerAttrs().isEmpty():
             return None
         any_column = self._catalyst.seq(output_of(below)[:1])
@@ -194,7 +205,7 @@ class Subqueries:
         return self._catalyst.logical.Project(node.output(), self._over_selection(plan, below))
 
     def _around_aggregate(self, node: Plan) -> Plan:
-        """Subqueries within functions and groups move into a selection below, others into one above."""
+        """Move subqueries in functions and groups to a selection below, others above."""
         below: list[Expression] = []
         node = self._pulled_below(node, below)
         node = self._over_selection(node, below) if below else node
@@ -272,7 +283,7 @@ class Subqueries:
 
 
 def _asks_outside(plan: Plan) -> bool:
-    """Whether a plan reads columns of a row outside of it: it stands in a subquery itself."""
+    """Whether a plan reads an outer row's columns: it is in a subquery itself."""
     own = (part for each in expressions_of(plan) for part in walk_expression(each))
     return any(simple_name(part) == "OuterReference" for part in own) or any(map(_asks_outside, children(plan)))
 

@@ -39,7 +39,7 @@ _PASSES = "nulls < if(x is null, 1, 2)"
 
 
 class NullAwareJoins:
-    """Rewrites IN and NOT IN in the expressions of one node whose inner plans are plain."""
+    """Rewrites IN and NOT IN in one node whose inner plans are plain."""
 
     def __init__(self, catalyst: Catalyst, node: Plan) -> None:
         self._catalyst = catalyst
@@ -52,13 +52,13 @@ class NullAwareJoins:
         return map_expressions(self._catalyst, self._node, self._root)
 
     def with_nulls(self) -> Plan:
-        """The settled node, in which NOT IN of an uncorrelated subquery also asks for the nulls of all its rows."""
+        """The settled node, with null checks of all rows for uncorrelated NOT IN."""
         if simple_name(self._node) in _CONDITIONS:
             return map_expressions(self._catalyst, self._node, self._conditions_with_nulls)
         return map_expressions(self._catalyst, self._node, self._with_nulls)
 
     def as_exists(self, part: Expression) -> Expression | None:
-        """A NOT IN with its correlation as a condition, as NOT EXISTS of a row that is equal, or could be; None for another expression."""
+        """A NOT IN with its correlation as NOT EXISTS of an equal or unknown row, or None."""
         if not is_not_in(part):
             return None
         values, query = items(part.child().values()), part.child().query()
@@ -132,7 +132,7 @@ class NullAwareJoins:
         return expression.withNewChildren(self._catalyst.seq(below))
 
     def _conditions_with_nulls(self, condition: Expression) -> Expression:
-        """Questions of the whole come last, when all other conditions have let a row through."""
+        """Conditions with those about whole relations last, after all others."""
         found: list[Expression] = []
         last: list[Expression] = []
         for part in conjuncts(condition):
@@ -150,7 +150,7 @@ class NullAwareJoins:
         return self._over(expression, [self._with_nulls(child) for child in children(expression)])
 
     def _passes(self, part: Expression) -> Expression | None:
-        """What NOT IN asks of all rows of an uncorrelated subquery, None where it asks for none."""
+        """What NOT IN asks of all rows of an uncorrelated subquery, or None."""
         if not is_not_in(part):
             return None
         in_predicate = part.child()
@@ -239,7 +239,7 @@ def _never_null(catalyst: Catalyst, value: Expression, known: list[Expression]) 
 
 
 def _keeps_non_null(catalyst: Catalyst, value: Expression) -> bool:
-    """Whether an expression is a cast that makes null of null only: TRY_CAST and casts of JSON, for instance, do not."""
+    """Whether a cast makes null of null only: TRY_CAST and JSON casts do not."""
     if simple_name(value) != "Cast":
         return False
     non_null = catalyst.expressions.BoundReference(0, value.child().dataType(), False)

@@ -39,7 +39,10 @@ _MESSAGE = "concat(told, coalesce(name || cast(row as string), ''))"
 
 
 def with_single_values(catalyst: Catalyst, node: Plan) -> Plan:
-    """The node, in which values of subqueries have one row at most. Raises Refused for values that cannot be compared."""
+    """The node, in which values of subqueries have one row at most.
+
+    Raises Refused for values that cannot be compared.
+    """
     problems = list(_problems(catalyst, node))
     if problems:
         raise Refused(problems)
@@ -93,7 +96,7 @@ def _has_one_row(plan: Plan) -> bool:
 
 
 def _is_one_value(column: Expression, plan: Plan) -> bool:
-    """Whether a column of a plan has one value for a row that a subquery is asked for: that of something outside of it."""
+    """Whether a plan's column has one value per outer row, that of the outside."""
     while simple_name(plan) in _ROW_KEEPING and is_attribute(column):
         if simple_name(plan) == "Filter" and any(_fixes(part, column) for part in conjuncts(plan.condition())):
             return True
@@ -105,7 +108,7 @@ def _is_one_value(column: Expression, plan: Plan) -> bool:
 
 
 def _fixes(condition: Expression, column: Expression) -> bool:
-    """Whether a condition is that a column equals what has no column of the same relation."""
+    """Whether a condition equates a column with nothing of its own relation."""
     if simple_name(condition) not in ("EqualTo", "EqualNullSafe"):
         return False
     sides = children(condition)

@@ -82,7 +82,7 @@ class EventTimes:
 
 
 def sources_of(column: Expression, plan: Plan) -> list[tuple[Expression, int]]:
-    """What a column of a plan is over which of its children, for each way that leads to it; empty if it is made here."""
+    """A column's sources over a plan's children, each way; empty if made here."""
     below = children(plan)
     name = simple_name(plan)
     if name in ("Project", "Aggregate"):
@@ -111,7 +111,7 @@ def _shows(plan: Plan, column: Expression) -> bool:
 
 
 def end_of_window_time(value: Expression) -> Expression | None:
-    """The end of the window whose last moment `window_time` gives, None for another PreciseTimestampConversion."""
+    """The window end of a `window_time`, None for other PreciseTimestampConversions."""
     (moment,) = children(value)
     if simple_name(moment) != "Subtract":
         return None
@@ -120,7 +120,10 @@ def end_of_window_time(value: Expression) -> Expression | None:
 
 
 def time_of_window(value: Expression) -> Expression | None:
-    """The time that a window is made of; None if it is not a window. A date counts as its midnight."""
+    """The time that a window is made of; None if it is not a window.
+
+    A date counts as its midnight.
+    """
     if simple_name(value) != "CreateNamedStruct":
         return None
     node = value

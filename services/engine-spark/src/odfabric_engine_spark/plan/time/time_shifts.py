@@ -32,7 +32,10 @@ _OF_SETTLED_LENGTH = "DayTimeIntervalType"
 
 
 def shift_us(catalyst: Catalyst, expression: Expression, time: Attribute) -> int | None:
-    """Microseconds by which an expression over a time is always later; None if its form does not say."""
+    """Microseconds by which an expression over a time is always later.
+
+    None if its form does not say.
+    """
     if not _is_shifted(expression):
         return None
     try:

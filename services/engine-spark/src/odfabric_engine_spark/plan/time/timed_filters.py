@@ -27,7 +27,7 @@ from odfabric_engine_spark.spark.catalyst.plan_nodes import (
 
 @dataclass(frozen=True, slots=True)
 class TimedFilter:
-    """A node of a plan that passes rows whose `instant`, over the rows of its child, the watermark has reached."""
+    """Passes rows whose `instant`, over its child's rows, the watermark has reached."""
 
     plan: Plan
     instant: Expression
@@ -38,7 +38,7 @@ class TimedFilter:
         return substitute(catalyst, self.instant, known)
 
     def closes_groups(self, catalyst: Catalyst, aggregate: Plan) -> bool:
-        """Whether it waits for the ends of windows by which the aggregate groups, not for a time that its rows have."""
+        """Whether it waits for ends of grouped windows, not for a time of its rows."""
         end = self.below(catalyst, aggregate)
         if simple_name(end) != "GetStructField" or end.ordinal() != WINDOW_END:
             return False
@@ -72,7 +72,10 @@ def at_watermark(catalyst: Catalyst, plan: Plan, watermark_us: int | None) -> Pl
 
 
 def _of_whole_sessions(catalyst: Catalyst, reached: Expression, plan: Plan) -> Expression:
-    """A condition that Spark leaves above the merging of sessions: it would take later rows of a session for another."""
+    """Refuse a condition left above session merging: it would split sessions.
+
+    It would take later rows of a session for another.
+    """
     while simple_name(plan) == "Filter":
         plan = plan.child()
     if simple_name(plan) != "Aggregate" or not any(map(is_session_window, items(plan.groupingExpressions()))):

@@ -32,7 +32,10 @@ _SESSION_MARK = "spark.sessionWindow"
 
 @dataclass(frozen=True, slots=True)
 class TimedWindow:
-    """`index` is the position of the window among the grouping columns; `expression` computes it from the column `time`."""
+    """`index` is the position of the window among the grouping columns.
+
+    `expression` computes it from the column `time`.
+    """
 
     index: int
     expression: Expression
@@ -40,7 +43,7 @@ class TimedWindow:
     catalyst: Catalyst
 
     def bounds_us(self, instant_us: int) -> tuple[int, int]:
-        """Start and end of the window that contains an instant, in microseconds since the epoch.
+        """Start and end of an instant's window, in microseconds since the epoch.
 
         For an event time in days it is the window of the instant's day.
         """
@@ -49,7 +52,7 @@ class TimedWindow:
 
 @dataclass(frozen=True, slots=True)
 class TumblingWindow:
-    """A window over the timestamp `time` of the plan `below`: windows last `size_us`, and one begins at `origin_us`."""
+    """A window over timestamp `time` of plan `below`: `size_us`, from `origin_us`."""
 
     time: Attribute
     below: Plan
@@ -68,7 +71,10 @@ def is_session_window(expression: Expression) -> bool:
 
 
 def tumbling_window(catalyst: Catalyst, column: Expression, plan: Plan) -> TumblingWindow | None:
-    """The window that a column of a row-wise plan is; None for another column, a window over a date, or a sliding one."""
+    """The window that a column of a row-wise plan is.
+
+    None for another column, a window over a date, or a sliding one.
+    """
     found = _definition(column, plan) if is_window_column(column) else None
     time = None if found is None else _time_column(found[0])
     if found is None or time is None or str(time.dataType().typeName()) != "timestamp":
@@ -79,7 +85,7 @@ def tumbling_window(catalyst: Catalyst, column: Expression, plan: Plan) -> Tumbl
 
 
 def find_window(catalyst: Catalyst, aggregate: Plan, event_times: Mapping[str, str]) -> TimedWindow | None:
-    """The window over the event time of all inputs that an aggregate groups by, if there is one."""
+    """The event-time window that an aggregate groups by, over all inputs, if any."""
     (below,) = children(aggregate)
     for index, column in enumerate(items(aggregate.groupingExpressions())):
         if is_window_column(column):
@@ -105,7 +111,10 @@ def _bounds_us(catalyst: Catalyst, expression: Expression, time: Attribute, inst
 
 
 def _definition(column: Attribute, plan: Plan) -> tuple[Expression, Plan] | None:
-    """What computes a window, and the plan whose columns it reads; None if branches of a UNION compute it apart."""
+    """What computes a window, and the plan whose columns it reads.
+
+    None if branches of a UNION compute it apart.
+    """
     while True:
         name = simple_name(plan)
         if name == "Project":
@@ -124,7 +133,7 @@ def _definition(column: Attribute, plan: Plan) -> tuple[Expression, Plan] | None
 
 
 def _time_column(expression: Expression) -> Attribute | None:
-    """The column whose time a window takes, if it is a plain one: Spark puts the same one everywhere."""
+    """The column of a window's time, if it is a plain one: Spark repeats it."""
     node = expression
     while True:
         if simple_name(node) == "PreciseTimestampConversion" and str(node.fromType().typeName()) == "timestamp":

@@ -37,7 +37,10 @@ def is_timed_filter(node: Plan) -> bool:
 
 
 def waiting_part(condition: Expression) -> Expression | None:
-    """The part `e <= watermark` of a condition, which stands alone or behind an OR; None if there is none."""
+    """The part `e <= watermark` of a condition, which stands alone or behind an OR.
+
+    None if there is none.
+    """
     if simple_name(condition) == "Or":
         condition = condition.right()
     if simple_name(condition) != "LessThanOrEqual":
@@ -54,7 +57,7 @@ def wait_for(catalyst: Catalyst, time: Expression, plan: Plan, *, unless: Expres
 
 
 def with_timed_windows(catalyst: Catalyst, plan: Plan, times: EventTimes) -> Plan:
-    """The plan in which every aggregate by windows of event time gives closed windows only."""
+    """The plan whose event-time aggregates give closed windows only."""
     node = with_children(catalyst, plan, [with_timed_windows(catalyst, child, times) for child in children(plan)])
     if simple_name(node) != "Aggregate":
         return node

@@ -1,4 +1,6 @@
-"""`python -m odfabric_engine_spark.process.sandbox.enter PLAN`: puts the walls up, from outside in, and runs a command behind them.
+"""Puts the sandbox up, from outside in, and runs a command in it.
+
+`python -m odfabric_engine_spark.process.sandbox.enter PLAN`.
 
 Owns the order. With namespaces it becomes two processes: one that waits outside, and one that is the first of the new processes, holds
 no capability, and reaps. Invariant: when a wall cannot be put up the command never runs; when its parent ends everything is killed.
@@ -39,7 +41,10 @@ _NO_TRICKS = kernel.MS_NOSUID | kernel.MS_NODEV
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What to run behind which walls. `root` is an empty folder on which the new file system is built."""
+    """What to run behind which walls.
+
+    `root` is an empty folder on which the new file system is built.
+    """
 
     layers: frozenset[Layer]
     view: View
@@ -74,7 +79,9 @@ class Plan:
 
 
 def enter(plan: Plan) -> NoReturn:
-    """Becomes the command, or the process that waits for it; ends with its exit code, or 128 and the signal that ended it.
+    """Becomes the command, or the process that waits for it.
+
+    Ends with its exit code, or 128 and the signal that ended it.
 
     Raises OSError if a wall cannot be put up.
     """
@@ -103,7 +110,10 @@ def enter(plan: Plan) -> NoReturn:
 
 
 def leave_namespaces() -> None:
-    """This process gets namespaces of its own, in which it is another user. Raises OSError where the system allows none."""
+    """This process gets namespaces of its own, in which it is another user.
+
+    Raises OSError where the system allows none.
+    """
     user, group = os.geteuid(), os.getegid()
     if user == 0:
         os.setgroups([])
@@ -166,7 +176,10 @@ def _restrict(plan: Plan) -> None:
 
 
 def _awaited(child: int) -> int:
-    """Waits for a child, reaping others that are given to us; the exit code to end with."""
+    """Waits for a child, reaping others that are given to us.
+
+    The exit code to end with.
+    """
     while True:
         ended, status = os.wait()
         if ended == child:

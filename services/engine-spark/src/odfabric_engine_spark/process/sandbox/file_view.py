@@ -55,7 +55,10 @@ class View:
 
 
 def view_of(*, exchange: Path, private: Path, java: Path, cache: Path | None, network: bool = False) -> View:
-    """The view of an engine with these folders; with the network it may look up who is in it."""
+    """The view of an engine with these folders.
+
+    With the network it may look up who is in it.
+    """
     system = [path for path in _SYSTEM if path.exists()]
     ours = _ours()
     shown = [

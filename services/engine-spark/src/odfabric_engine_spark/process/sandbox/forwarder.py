@@ -20,7 +20,10 @@ _BACKLOG = 64
 
 
 class Forwarder:
-    """Listens as soon as it is made, serves when started. Raises Determinate if the address is taken."""
+    """Listens as soon as it is made, serves when started.
+
+    Raises Determinate if the address is taken.
+    """
 
     def __init__(self, listen: str, *, folder: Path, name: str, connections_max: int) -> None:
         self._folder = os.open(folder, os.O_PATH | os.O_CLOEXEC)

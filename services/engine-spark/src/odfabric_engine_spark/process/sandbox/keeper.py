@@ -60,7 +60,9 @@ class Kept:
 
 
 def keep(kept: Kept) -> int | None:
-    """Runs an engine in a sandbox until it ends; its exit code. None if this machine offers no wall at all and none is insisted on.
+    """Runs an engine in a sandbox until it ends; its exit code.
+
+    None if this machine offers no wall at all and none is insisted on.
 
     Raises Determinate if the engine may not run with the walls that can be had. Must run in the main thread.
     """
@@ -79,7 +81,10 @@ def keep(kept: Kept) -> int | None:
 
 
 def _wishes(sandbox: Sandbox, *, alone: bool) -> Iterator[frozenset[Layer]]:
-    """Sets of walls, the strongest first; none on a system that is not Linux. With executors elsewhere it needs the network."""
+    """Sets of walls, the strongest first; none on a system that is not Linux.
+
+    With executors elsewhere it needs the network.
+    """
     if sys.platform != "linux":
         return
     restrictions = RESTRICTIONS if landlock.version() else RESTRICTIONS - {Layer.LANDLOCK}
@@ -110,7 +115,7 @@ def _keep_behind(layers: frozenset[Layer], kept: Kept, ended: AskedToEnd) -> int
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Door:
-    """A socket of the engine in the exchange folder and the address by which callers find it."""
+    """A socket of the engine in the exchange folder, and its address for callers."""
 
     socket: str
     address: str
@@ -136,7 +141,10 @@ def _door(socket: str, listen: str, exchange: Path, connections_max: int) -> Doo
 
 
 def resolved_listen(listen: str, own: Path) -> str:
-    """Where to listen: `unix:` alone means the engine's own socket, or a port of the loopback if callers cannot name its path."""
+    """Where to listen: `unix:` alone means the engine's socket, or loopback.
+
+    A port of the loopback if callers cannot name its path.
+    """
     if listen != IN_EXCHANGE:
         return listen
     nameable = len(os.fsencode(own)) <= SOCKET_PATH_BYTES_MAX and DIVIDES_ADDRESSES not in str(own)
@@ -151,7 +159,10 @@ def socket_name(pid: int, kind: str = "") -> str:
 def _started(
     layers: frozenset[Layer], kept: Kept, exchange: Path, folder: Path, doors: list[Door]
 ) -> tuple[subprocess.Popen[bytes], Path]:
-    """The process that puts up the walls, with its order, and the file that will say that the engine takes calls."""
+    """The process that sets up the sandbox, its order, and the ready file.
+
+    The file will say that the engine takes calls.
+    """
     cache = kept.settings.cache
     if cache is not None:
         cache.mkdir(parents=True, exist_ok=True)
@@ -184,7 +195,10 @@ def plan_behind(
     command: tuple[str, ...],
     network: bool = False,
 ) -> Plan:
-    """How a command runs behind these walls, with `folder` as its private one; `network` as in `view_of`."""
+    """How a command runs behind these walls, with `folder` as its private one.
+
+    `network` as in `view_of`.
+    """
     java = find_java(os.environ)
     root, private = folder / "root", folder / "tmp"
     root.mkdir()
@@ -199,7 +213,9 @@ def plan_behind(
 
 
 def run_behind(plan: Plan, folder: Path, *, errors: TextIO | None = None) -> subprocess.Popen[bytes]:
-    """Starts the command of a plan, with a pipe as its standard input. It dies with the calling thread.
+    """Starts the command of a plan, with a pipe as its standard input.
+
+    It dies with the calling thread.
 
     `errors` is where its standard error goes; ours if it is None.
     """
@@ -280,7 +296,7 @@ def _environment(private: Path, java_home: Path) -> dict[str, str]:
 
 
 def end_as(code: int) -> None:
-    """If the engine was ended by a signal, so is its keeper: whoever waits for it learns the same."""
+    """End by the signal that ended the engine, so that waiters see the same."""
     if code > SIGNALLED:
         number = code - SIGNALLED
         if number != signal.SIGKILL:

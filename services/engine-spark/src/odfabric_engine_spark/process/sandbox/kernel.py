@@ -58,7 +58,10 @@ def process_control(name: str, option: int, *arguments: object) -> None:
 
 
 def unshare(flags: int) -> None:
-    """Leaves the given namespaces for new ones; the one of processes is entered by the next child."""
+    """Leaves the given namespaces for new ones.
+
+    The one of processes is entered by the next child.
+    """
     _checked("unshare", int(_LIBC.unshare(flags)))
 
 
@@ -119,12 +122,18 @@ def gain_nothing_by_execution() -> None:
 
 
 def die_with_parent() -> None:
-    """This process is killed when its parent ends. A parent that has ended already is noticed by the end of its pipe."""
+    """This process is killed when its parent ends.
+
+    A parent that has ended already is noticed by the end of its pipe.
+    """
     process_control("die with the parent", _PR_SET_PDEATHSIG, int(signal.SIGKILL))
 
 
 def machine() -> str:
-    """The processor, as the tables of call numbers name it. Raises OSError for one that has none."""
+    """The processor, as the tables of call numbers name it.
+
+    Raises OSError for one that has none.
+    """
     name = platform.machine()
     if name not in _SYS_PIVOT_ROOT:
         raise OSError(0, f"no call numbers are known for {name}")

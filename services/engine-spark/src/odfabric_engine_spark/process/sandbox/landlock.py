@@ -43,7 +43,10 @@ def version() -> int:
 
 
 def restrict(*, read: Iterable[Path], listed: Iterable[Path], write: Iterable[Path]) -> None:
-    """Shuts this process and its children in; it must gain nothing by execution any more. Raises OSError."""
+    """Shuts this process and its children in.
+
+    It must gain nothing by execution any more. Raises OSError.
+    """
     spoken = version()
     handled = sum(rights for since, rights in _RIGHTS_OF_VERSION.items() if since <= spoken)
     request = struct.pack("QQQ", handled, 0, _SCOPES) if spoken >= 6 else struct.pack("Q", handled)

@@ -95,7 +95,10 @@ _PR_SET_SECCOMP, _MODE_FILTER = 22, 2
 
 
 def filter_calls() -> None:
-    """Puts up the filter for this process and its children; it must gain nothing by execution any more. Raises OSError."""
+    """Puts up the filter for this process and its children.
+
+    It must gain nothing by execution any more. Raises OSError.
+    """
     code = program(machine())
     instructions = ctypes.create_string_buffer(code, len(code))
     whole = struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(instructions))

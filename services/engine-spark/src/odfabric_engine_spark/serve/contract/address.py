@@ -13,7 +13,10 @@ from odfabric_engine_spark.spark.settings import EngineSettings
 
 
 def check_contract_address(settings: EngineSettings) -> None:
-    """Raises InvalidRequest if strangers of other machines could call and nobody has said that they may."""
+    """Raises InvalidRequest for a public address that nobody has allowed.
+
+    If strangers of other machines could call.
+    """
     listen = settings.compat_listen
     if not settings.compat or settings.compat_beyond_loopback or listen.startswith("unix:") or _on_loopback(listen):
         return

@@ -32,14 +32,20 @@ _NO_SLICE = "file-no-slice"
 
 @dataclass(frozen=True, slots=True)
 class DataBlock:
-    """A slice, and the system time of its last row in milliseconds: that of its block, or an older one if it was compacted."""
+    """A slice, and the system time of its last row in milliseconds.
+
+    That of its block, or an older one if it was compacted.
+    """
 
     slice: SliceFile
     system_ms: int
 
 
 def read_block(path: str, vocabulary: DatasetVocabulary, exchange: ExchangeFolder) -> DataBlock:
-    """What the first and the last row of a slice say. Raises InvalidData for a file that is no slice, or has a kind of change that is none."""
+    """What the first and the last row of a slice say.
+
+    Raises InvalidData for a file that is no slice, or has a kind of change that is none.
+    """
     with open_parquet(exchange.input(path)) as file:
         rows = file.metadata.num_rows
         schema = arrow_schema_of(file)
@@ -67,7 +73,7 @@ def _values(file: pq.ParquetFile, name: str, row_group: int) -> pa.ChunkedArray:
 
 
 def _check_operations(path: str, file: pq.ParquetFile, name: str) -> None:
-    """What is none of the kinds of change would be taken for one of them, and nobody would see it."""
+    """Refuse unknown operations, which would silently be taken for known ones."""
     rows = 0
     for batch in batches_of(file, [name]):
         kinds = batch.column(0)

@@ -38,7 +38,10 @@ from odfabric_engine_spark.sql.parsed_plan_rules import Mode
 
 
 def execute_contract_query(request: contract.RawQueryRequest, call: EngineCall) -> contract.RawQueryResponseSuccess:
-    """Runs a query and writes its rows. Raises InvalidQuery, InvalidData, InvalidRequest."""
+    """Runs a query and writes its rows.
+
+    Raises InvalidQuery, InvalidData, InvalidRequest.
+    """
     call.progress("validate")
     tables = {INPUT_TABLE: _input(request.input_data_paths, call)}
     frame = run_gated_steps(call.session, request.transform, tables, mode=Mode.PREPROCESS, settings=call.settings)
@@ -59,7 +62,10 @@ def execute_contract_query(request: contract.RawQueryRequest, call: EngineCall) 
 
 
 def _input(paths: tuple[str, ...], call: EngineCall) -> DataFrame:
-    """The rows of all files, which have the columns of the first; each file is a table, in the order given."""
+    """The rows of all files, which have the columns of the first.
+
+    Each file is a table, in the order given.
+    """
     if not paths:
         raise InvalidRequest("a raw query has at least one data path")
     files = [call.exchange.input(path) for path in paths]
@@ -81,7 +87,10 @@ def _input(paths: tuple[str, ...], call: EngineCall) -> DataFrame:
 
 
 def _schema(file: Path, path: str, call: EngineCall) -> pa.Schema:
-    """The columns of a file. Raises InvalidData for one that Spark cannot read: the query cannot help it; LimitExceeded."""
+    """The columns of a file.
+
+    Raises InvalidData for one that Spark cannot read: the query cannot help it; LimitExceeded.
+    """
     with open_parquet(file) as opened:
         schema = arrow_schema_of(opened)
         footer = footer_of(file, path, bytes_max=call.settings.parquet_footer_bytes_max)
@@ -97,14 +106,20 @@ def _schema(file: Path, path: str, call: EngineCall) -> pa.Schema:
 
 
 def _plain(arrow: pa.DataType) -> pa.DataType:
-    """The type in which Spark reads a column of a file; it is another one where Spark would fail, or wrap values around."""
+    """The type in which Spark reads a column of a file.
+
+    It is another one where Spark would fail, or wrap values around.
+    """
     if types.is_uint64(arrow):
         return pa.int64()
     return pa.timestamp("us", arrow.tz) if types.is_timestamp(arrow) and arrow.unit == "ns" else arrow
 
 
 def _converted(file: Path, path: str, plain: pa.Schema, made: Path, call: EngineCall) -> Path:
-    """A file with the same rows in types that Spark reads. Raises InvalidData for a value that is too large for them."""
+    """A file with the same rows in types that Spark reads.
+
+    Raises InvalidData for a value that is too large for them.
+    """
     with open_parquet(file) as opened, pq.ParquetWriter(made, plain) as writer:
         for batch in rows_of(opened, bytes_max=call.settings.batch_bytes):
             call.check()
@@ -120,7 +135,7 @@ def _converted(file: Path, path: str, plain: pa.Schema, made: Path, call: Engine
 
 
 def _same_columns(one: pa.Schema, other: pa.Schema) -> bool:
-    """Whether the same names stand in the same order, over types of which one holds the values of both."""
+    """Whether names are equal in order, with types of which one holds both's values."""
     return one.names == other.names and all(
         spark_type(mine.type, mine.name) == spark_type(its.type, its.name)
         or exactly_castable(mine.type, its.type)
@@ -130,7 +145,10 @@ def _same_columns(one: pa.Schema, other: pa.Schema) -> bool:
 
 
 def _told(error: BaseException, call: EngineCall, frame: DataFrame) -> BaseException:
-    """What failed: a file that Spark could not read to its end, or else the query, with the constant that is to blame."""
+    """The failure: an unreadable file, or the query with the constant to blame.
+
+    A file that Spark could not read to its end.
+    """
     if UNREADABLE in spark_text(error):
         message = "a file is damaged, or has a column of a type that Spark does not read, such as a list of UInt64"
         return InvalidData(message, place=Place(rule="file-unreadable"))

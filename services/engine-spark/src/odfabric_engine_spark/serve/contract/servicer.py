@@ -119,7 +119,10 @@ class _ContractMethods:
         return request
 
     def _path(self, path: str) -> str:
-        """The path below the exchange folder, which judges it; one that is elsewhere stays as it is and is refused."""
+        """The path below the exchange folder, which judges it.
+
+        One that is elsewhere stays as it is and is refused.
+        """
         prefix = next((prefix for prefix in self._prefixes if path.startswith(prefix)), "")
         return path.removeprefix(prefix)
 
@@ -132,7 +135,7 @@ def _check_places(written: Sequence[str], read: Sequence[str | None]) -> None:
 
 
 def _is_of_the_query(error: OdfError) -> bool:
-    """Whether whoever wrote the query can act on the error, or on the rows that it names."""
+    """Whether the query's author can act on the error, or on the rows it names."""
     if isinstance(error, InvalidData):
         return not (error.place.rule or "").startswith(_NOT_OF_THE_QUERY)
     return isinstance(error, InvalidQuery | IncompatibleSchema)

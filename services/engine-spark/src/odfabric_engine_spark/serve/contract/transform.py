@@ -33,7 +33,10 @@ _log = logging.getLogger(__name__)
 def execute_contract_transform(
     request: contract.TransformRequest, call: EngineCall
 ) -> contract.TransformResponseSuccess:
-    """Runs one transaction. Raises as `execute_transform` does, and InvalidRequest for what contradicts itself."""
+    """Runs one transaction.
+
+    Raises as `execute_transform` does, and InvalidRequest for what contradicts itself.
+    """
     result = execute_transform(_as_ours(request, call), call)
     if result.late_rows_dropped:
         # The contract has no place for it.

@@ -63,7 +63,10 @@ class EngineCall:
     mapped: MappedFiles = field(default_factory=MappedFiles)
 
     def check(self) -> None:
-        """Raises the reason if the call must end: LimitExceeded at its deadline, Determinate if the caller is gone."""
+        """Raises the reason if the call must end: LimitExceeded or Determinate.
+
+        LimitExceeded at its deadline, Determinate if the caller is gone.
+        """
         if self.stop.reason is not None:
             raise self.stop.reason
 

@@ -31,14 +31,20 @@ class ExchangeFolder:
         return cls(folder.resolve())
 
     def input(self, path: str) -> Path:
-        """The existing file that a request names. Raises InvalidRequest for a path outside, Determinate if it is absent."""
+        """The existing file that a request names.
+
+        Raises InvalidRequest for a path outside, Determinate if it is absent.
+        """
         file = self._below_root(path)
         if not file.is_file():
             raise Determinate(f"the exchange folder has no file {path}")
         return file
 
     def output(self, path: str) -> Path:
-        """The file that a request wants written; its folder must exist. Raises as `input`, InvalidRequest for what is no file."""
+        """The file that a request wants written; its folder must exist.
+
+        Raises as `input`, InvalidRequest for what is no file.
+        """
         file = self._below_root(path)
         if file.exists() and not file.is_file():
             # Opening a pipe would wait for its reader.
@@ -49,7 +55,7 @@ class ExchangeFolder:
 
     @contextmanager
     def outputs(self, *paths: str) -> Iterator[list[Path]]:
-        """Files that are written together: an error inside the context removes all of them. Raises as `output`."""
+        """Files written together: an error in the context removes all. Raises as `output`."""
         files = [self.output(path) for path in paths]
         try:
             yield files
@@ -60,7 +66,7 @@ class ExchangeFolder:
 
     @contextmanager
     def scratch(self, output: str) -> Iterator[Path]:
-        """A private folder beside the output file of a call, removed with all it holds when the context ends."""
+        """A private folder beside a call's output file, removed with the context."""
         with tempfile.TemporaryDirectory(prefix=".scratch-", dir=self.output(output).parent) as folder:
             yield Path(folder)
 

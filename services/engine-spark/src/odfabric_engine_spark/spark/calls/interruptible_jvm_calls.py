@@ -48,7 +48,10 @@ _here = threading.local()
 
 @contextmanager
 def interruptible(stop: StopSignal) -> Iterator[None]:
-    """Within, questions of this thread to the JVM raise once `stop` has a reason; so does the end, if one did."""
+    """Within, questions of this thread to the JVM raise once `stop` has a reason.
+
+    So does the end, if one did.
+    """
     interruption = Interruption(stop)
     _here.interruption = interruption
     try:

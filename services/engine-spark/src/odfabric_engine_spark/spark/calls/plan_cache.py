@@ -26,7 +26,10 @@ class KeptPlans(Generic[PlanT]):
         self._plans: OrderedDict[Hashable, PlanT] = OrderedDict()
 
     def get(self, made_from: Hashable, make: Callable[[], PlanT]) -> PlanT:
-        """The plan made from this; what `make` raises passes through, and is not remembered."""
+        """The plan made from this.
+
+        What `make` raises passes through, and is not remembered.
+        """
         with self._lock:
             if made_from in self._plans:
                 self._plans.move_to_end(made_from)

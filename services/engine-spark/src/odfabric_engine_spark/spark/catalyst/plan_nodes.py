@@ -44,7 +44,10 @@ _PLAN_HOLDERS = frozenset({"ScalarSubquery", "Exists", "ListQuery", "LateralSubq
 
 
 class Catalyst:
-    """The planner of one session. Its parser follows that session's settings, whatever ran on the thread before."""
+    """The planner of one session.
+
+    Its parser follows that session's settings, whatever ran on the thread before.
+    """
 
     def __init__(self, session: SparkSession) -> None:
         self.session = session
@@ -59,7 +62,10 @@ class Catalyst:
         self._replaceable = known.replaceable
 
     def parse(self, sql: str) -> Plan:
-        """The parsed plan of exactly one query. Raises Spark's ParseException for anything else."""
+        """The parsed plan of exactly one query.
+
+        Raises Spark's ParseException for anything else.
+        """
         return self.parser.parseQuery(sql)
 
     def parse_expression(self, sql: str) -> Expression:
@@ -68,12 +74,18 @@ class Catalyst:
 
     @property
     def parser(self) -> Any:
-        """The session's parser; it reads the settings of the session that is active on its thread."""
+        """The session's parser.
+
+        It reads the settings of the session that is active on its thread.
+        """
         self._sessions.setActiveSession(self._java_session)
         return self._java_session.sessionState().sqlParser()
 
     def data_frame(self, plan: Plan) -> DataFrame:
-        """A plan as DataFrame; what is unresolved in it is resolved. Raises Spark's AnalysisException."""
+        """A plan as DataFrame; what is unresolved in it is resolved.
+
+        Raises Spark's AnalysisException.
+        """
         self._sessions.setActiveSession(self._java_session)
         return DataFrame(
             self.companion("org.apache.spark.sql.classic.Dataset").ofRows(self._java_session, plan), self.session
@@ -86,7 +98,10 @@ class Catalyst:
         return self.data_frame(self.local_relation(attributes))
 
     def local_relation(self, attributes: Any, rows: Any = None) -> Plan:
-        """A scan for a Scala Seq of attributes; `rows` is a Scala Seq of rows of Spark, by default without any."""
+        """A scan for a Scala Seq of attributes.
+
+        `rows` is a Scala Seq of rows of Spark, by default without any.
+        """
         none = self.companion("scala.None")
         return self.logical.LocalRelation(attributes, self.seq([]) if rows is None else rows, False, none)
 
@@ -140,7 +155,7 @@ class Catalyst:
         return self._companions[name]
 
     def settled(self, plan: Plan, *rules: str) -> Plan:
-        """A plan to which Spark's own rules are applied, given by their names in its optimizer, until nothing changes."""
+        """A plan under Spark's own named optimizer rules, to a fixed point."""
         own = [self.companion(f"org.apache.spark.sql.catalyst.optimizer.{rule}") for rule in rules]
         for _ in range(_ROUNDS_MAX):
             changed = reduce(lambda node, rule: rule.apply(node), own, plan)
@@ -160,7 +175,10 @@ class Catalyst:
         return found
 
     def with_inlined_ctes(self, plan: Plan) -> Plan:
-        """A plan with the relations of WITH in the places where they are read; what makes a column keeps its id."""
+        """A plan with the relations of WITH in the places where they are read.
+
+        What makes a column keeps its id.
+        """
         return self.jvm.org.apache.spark.sql.catalyst.optimizer.InlineCTE(True, False, False).apply(plan)
 
     def is_orderable(self, data_type: Any) -> bool:
@@ -188,7 +206,10 @@ class Catalyst:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What is known of one JVM: objects of Scala classes, and which classes of expressions the optimizer replaces, by full names."""
+    """What is known of one JVM: Scala objects, and replaced expression classes.
+
+    Which classes of expressions the optimizer replaces, by full names.
+    """
 
     companions: dict[str, Any] = field(default_factory=dict)
     replaceable: dict[str, bool] = field(default_factory=dict)
@@ -216,7 +237,7 @@ def class_name(node: TreeNode) -> str:
 
 @cache
 def _class_namer(client: GatewayClient) -> Any:
-    """The JVM's own way from an object to its class name in one call: walking plans asks for little else."""
+    """The JVM's class name of an object in one call, since plan walks ask often."""
     return JavaClass("org.apache.commons.lang3.ClassUtils", client).getName
 
 
@@ -236,7 +257,10 @@ def children(node: TreeNode) -> list[TreeNode]:
 
 
 def children_of(node: TreeNode, name: str) -> list[TreeNode]:
-    """Children of a node whose simple class name is known, which saves asking those that never have any."""
+    """Children of a node by its simple class name, without a call for leaves.
+
+    It saves asking those that never have any.
+    """
     return [] if name in _CHILDLESS else children(node)
 
 
@@ -251,7 +275,10 @@ def output_of(plan: Plan) -> list[Attribute]:
 
 
 def meaning_of(plan: Plan, *, parsed: bool = False) -> str:
-    """A text that plans have in common which say the same: parsed ones word by word, others over what they read of their inputs."""
+    """A text shared by plans of the same meaning.
+
+    Parsed ones word by word, others over what they read of their inputs.
+    """
     return reader_of(plan._gateway_client).meaning(plan, parsed=parsed)
 
 
@@ -266,12 +293,18 @@ def with_elements(node: TreeNode, changed: Mapping[int, Any]) -> TreeNode:
 
 
 def inner_plan(expression: Expression, name: str | None = None) -> Plan | None:
-    """The plan within a subquery expression; `name` is its simple class name if that is known."""
+    """The plan within a subquery expression.
+
+    `name` is its simple class name if that is known.
+    """
     return expression.plan() if (name or simple_name(expression)) in _PLAN_HOLDERS else None
 
 
 def walk_expression(expression: Expression) -> Iterator[Expression]:
-    """An expression and all below it, parents first; plans in subqueries are not entered."""
+    """An expression and all below it, parents first.
+
+    Plans in subqueries are not entered.
+    """
     yield expression
     if simple_name(expression) not in _CHILDLESS:
         yield from reader_of(expression._gateway_client).below(expression)[1:]
@@ -305,7 +338,10 @@ def rehomed(frame: DataFrame, session: SparkSession) -> DataFrame:
 
 
 def type_text(expression: Expression) -> str:
-    """Spark's text of a type as JSON without the names of members, which may be those of types: what is in it has these quotes."""
+    """Spark's JSON text of a type without member names.
+
+    Names may be those of types: what is in it has these quotes.
+    """
     return _MEMBER_NAME.sub("", str(expression.dataType().json()))
 
 
@@ -320,7 +356,10 @@ def is_time(expression: Expression) -> bool:
 
 
 def constant_us(time: Expression) -> int | None:
-    """The instant of a constant in microseconds, of a day its beginning; None for null. Raises what Spark raises on computing it."""
+    """The instant of a constant in microseconds, of a day its beginning.
+
+    None for null. Raises what Spark raises on computing it.
+    """
     found: Any = time.eval(None)
     return None if found is None else int(found) * (_MICROS_PER_DAY if is_date(time) else 1)
 

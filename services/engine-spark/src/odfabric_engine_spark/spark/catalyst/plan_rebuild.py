@@ -35,7 +35,10 @@ def with_children(catalyst: Catalyst, node: Plan, below: Sequence[Plan]) -> Plan
 def map_expression(
     catalyst: Catalyst, expression: Expression, replace: Callable[[Expression], Expression | None]
 ) -> Expression:
-    """An expression with parts replaced, those on top first; None leaves a part and looks below it."""
+    """An expression with parts replaced, those on top first.
+
+    None leaves a part and looks below it.
+    """
     new = replace(expression)
     if new is not None:
         return new
@@ -64,7 +67,7 @@ def subqueries_of(catalyst: Catalyst, node: Plan) -> list[Expression]:
 
 
 def map_inner_plans(catalyst: Catalyst, node: Plan, change: Callable[[Expression, Plan], Plan]) -> Plan:
-    """A plan node with the plans within its expressions changed, by expression and plan."""
+    """A plan node with changed plans in its expressions, by expression and plan."""
 
     def replace(expression: Expression) -> Expression | None:
         inside = inner_plan(expression)

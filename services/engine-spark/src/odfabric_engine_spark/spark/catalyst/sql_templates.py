@@ -20,7 +20,10 @@ from odfabric_engine_spark.spark.catalyst.plan_rebuild import map_expression
 
 
 def from_template(catalyst: Catalyst, sql: str | Expression, operands: Mapping[str, Expression]) -> Expression:
-    """The expression that a text, or an unresolved expression, means; names in it are operands."""
+    """The expression that a text, or an unresolved expression, means.
+
+    Names in it are operands.
+    """
     columns = [catalyst.named(catalyst.null_literal(operand.dataType()), name) for name, operand in operands.items()]
     row = catalyst.logical.Project(catalyst.seq(columns), catalyst.logical.OneRowRelation())
     unresolved = catalyst.parse_expression(sql) if isinstance(sql, str) else sql

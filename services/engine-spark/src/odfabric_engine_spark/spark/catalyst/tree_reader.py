@@ -109,7 +109,10 @@ class TreeReader:
         return bool(self._java.isA(value, class_name))
 
     def meaning(self, plan: Any, *, parsed: bool) -> str:
-        """All that a plan says, ids apart; of one that is not `parsed` only what is read of its inputs."""
+        """All that a plan says, ids apart.
+
+        Of one that is not `parsed` only what is read of its inputs.
+        """
         return str(self._java.meaning(plan, parsed))
 
     def seq(self, values: Sequence[Any]) -> Any:
@@ -134,7 +137,10 @@ def _ids(objects: Sequence[Any]) -> str:
 
 
 class _GivenBack:
-    """Takes the place of the queue in which Py4J's objects wait to be given back; Py4J's own thread gives them back one by one."""
+    """Takes the place of the queue in which Py4J's objects wait to be given back.
+
+    Py4J's own thread gives them back one by one.
+    """
 
     def __init__(self, java: Any, before: Any) -> None:
         self._java = java
@@ -144,7 +150,10 @@ class _GivenBack:
         threading.Thread(target=self._run, name="given-back", daemon=True).start()
 
     def appendleft(self, task: Any) -> None:
-        """As the queue has it: a client and an id, or a word that ends it. Called from anywhere, within finalizers too."""
+        """As the queue has it: a client and an id, or a word that ends it.
+
+        Called from anywhere, within finalizers too.
+        """
         if task == SHUTDOWN_FINALIZER_WORKER:
             self._ended.set()
             self._before.appendleft(task)
@@ -175,7 +184,10 @@ _MAKING = threading.Lock()
 
 
 def reader_of(client: GatewayClient) -> TreeReader:
-    """The reader of the JVM behind a client. There is one, for Py4J takes classes of one name for the same."""
+    """The reader of the JVM behind a client.
+
+    There is one, for Py4J takes classes of one name for the same.
+    """
     found = _READERS.get(client)
     if found is None:
         with _MAKING:

@@ -89,7 +89,10 @@ def cluster_conf(settings: EngineSettings) -> list[tuple[str, str]]:
 
 
 def await_master(settings: EngineSettings) -> None:
-    """Returns when the master can be connected to. Raises Determinate when it cannot in time."""
+    """Returns when the master can be connected to.
+
+    Raises Determinate when it cannot in time.
+    """
     found = _MASTER.fullmatch(settings.spark_master)
     assert found is not None
     end = time.monotonic() + settings.cluster_wait_s_max
@@ -107,7 +110,9 @@ def await_master(settings: EngineSettings) -> None:
 
 
 def in_time(work: Callable[[], T], *, give_up: Callable[[], None], settings: EngineSettings) -> T:
-    """The result of connecting to the cluster. Raises Determinate if it fails, or `give_up` had to end it.
+    """The result of connecting to the cluster.
+
+    Raises Determinate if it fails, or `give_up` had to end it.
 
     Spark tries for minutes when a master does not accept it, and says little about why.
     """

@@ -36,7 +36,10 @@ def has_leftover_tasks(context: SparkContext, group: str) -> bool:
 
 
 def _running_tasks(context: SparkContext) -> int:
-    """How many tasks the scheduler knows of; one that was asked to stop counts until it has."""
+    """How many tasks the scheduler knows of.
+
+    One that was asked to stop counts until it has.
+    """
     by_executor = context._jsc.sc().taskScheduler().runningTasksByExecutors().valuesIterator()
     running = 0
     while by_executor.hasNext():
@@ -53,7 +56,7 @@ def _stages_at_work(context: SparkContext) -> list[int]:
 
 
 def _stages_of_threads(context: SparkContext) -> list[int]:
-    """Idle threads of the pool keep the name of their last task, so stacks are looked at."""
+    """Stages of threads by stacks: idle pool threads keep their last task's name."""
     jvm = context._jvm
     assert jvm is not None
     found = []

@@ -43,7 +43,10 @@ class NullCounts:
                     self._first_rows[index] = first_row + pc.index(pc.is_null(columns[index]), True).as_py()
 
     def refuse(self, place: Callable[[int, int], Place]) -> None:
-        """Raises InvalidData for the first column with nulls; `place` gives that of a row and column."""
+        """Raises InvalidData for the first column with nulls.
+
+        `place` gives that of a row and column.
+        """
         for index, name in self._required:
             if count := self._counts.get(index):
                 at = place(self._first_rows[index], index)

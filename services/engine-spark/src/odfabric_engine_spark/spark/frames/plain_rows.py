@@ -26,7 +26,10 @@ class NotPlain(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PlainRows:
-    """The rows of `file` in its order, without hidden columns, after `changes`; batches have about `bytes_max` bytes."""
+    """The rows of `file` in its order, without hidden columns, after `changes`.
+
+    Batches have about `bytes_max` bytes.
+    """
 
     file: Path
     columns: tuple[str, ...]

@@ -46,7 +46,9 @@ def _nowhere(row: int) -> Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputRows:
-    """A frame with the columns of `schema` in order, and `ROW`; it is made when it is first asked for, which takes a while.
+    """A frame with the columns of `schema` in order, and `ROW`.
+
+    It is made when it is first asked for, which takes a while.
 
     `plain` are the same rows without Spark, None where only Spark has them. `check` is what is left to be judged, by Spark, before
     anything that is made of the rows counts; it raises OdfError.
@@ -94,18 +96,21 @@ def column(name: str) -> Column:
 
 
 def raised(kind: str, *details: Column) -> Column:
-    """An expression that stops the job; the message carries the details, none of which may hold a `|`."""
+    """An expression that stops the job.
+
+    The message carries the details, none of which may hold a `|`.
+    """
     return F.raise_error(F.concat_ws("|", F.lit(RAISED + kind), *(detail.cast("string") for detail in details)))
 
 
 def stopped_by(text: str) -> tuple[str, list[int]] | None:
-    """Kind and details of the `raised` expression that stopped a job, found in what Spark says; None if none did."""
+    """Kind and details of the `raised` expression that stopped a Spark job, or None."""
     found = _STOPPED.search(text)
     return (found[1], [int(number) for number in found[2].split("|")[1:]]) if found else None
 
 
 def check_names(columns: Iterable[pa.Field], *, settings: EngineSettings, file: str | None) -> None:
-    """Refuse columns without a name, of one name, of the engine's own names, too many, or with too much of a name.
+    """Refuse bad column names: missing, repeated, reserved, too many, too long.
 
     A preprocess query may give them other names, so what a dataset can have is not judged here. Raises InvalidData, LimitExceeded.
     """
@@ -134,6 +139,6 @@ def _names_bytes(item: pa.Field) -> int:
 
 
 def shown(text: str) -> str:
-    """A user's text as messages repeat it: quoted, control characters escaped, cut if long."""
+    """A user's text in messages: quoted, controls escaped, cut if long."""
     cut = text if len(text) <= _SHOWN_CHARACTERS_MAX else text[:_SHOWN_CHARACTERS_MAX] + "..."
     return repr(cut)

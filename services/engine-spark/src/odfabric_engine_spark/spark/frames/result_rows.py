@@ -51,11 +51,14 @@ _TOO_LARGE = "spark.driver.maxResultSize"
 
 
 class ResultTooLarge(Exception):
-    """A result that Spark does not collect, for it is larger than may be in memory at once."""
+    """A result larger than may be in memory, which Spark does not collect."""
 
 
 def collected(frame: DataFrame) -> pa.Table:
-    """The rows of a frame. Raises ResultTooLarge; what else Spark raises passes through."""
+    """The rows of a frame.
+
+    Raises ResultTooLarge; what else Spark raises passes through.
+    """
     try:
         return arrow_of(frame)
     except (PySparkException, Py4JError) as error:
@@ -65,7 +68,7 @@ def collected(frame: DataFrame) -> pa.Table:
 
 
 def whole(call: EngineCall, frame: DataFrame) -> pa.Table:
-    """The rows of a frame in no order, through files if they are more than Spark collects. What Spark raises passes through."""
+    """A frame's rows, unordered, through files if too many. Spark's errors pass."""
     try:
         return collected(frame)
     except ResultTooLarge:
@@ -73,7 +76,9 @@ def whole(call: EngineCall, frame: DataFrame) -> pa.Table:
 
 
 def arrow_of(frame: DataFrame) -> pa.Table:
-    """The rows of a frame; a struct may be null though its members may not, which PySpark alone does not get across.
+    """A frame's rows; structs may be null though their members may not.
+
+    PySpark alone does not get that across.
 
     Raises what Spark raises where the frame has no rows in either way of computing them.
     """
@@ -113,7 +118,7 @@ def _as_over_tables(frame: DataFrame) -> DataFrame:
 
 
 def loosened(frame: DataFrame) -> DataFrame:
-    """The frame with types in which every member of a struct may be null, as PySpark needs it to hand over rows."""
+    """The frame with nullable struct members, as PySpark needs to transfer rows."""
     known = {field.name: field.dataType for field in frame.schema.fields}
     loose = {name: _loose(data_type) for name, data_type in known.items()}
     if loose == known:
@@ -124,7 +129,7 @@ def loosened(frame: DataFrame) -> DataFrame:
 def batches_of(
     call: EngineCall, small: Callable[[], DataFrame] | None, written: Callable[[], DataFrame]
 ) -> Iterator[pa.RecordBatch]:
-    """The batches of `small` if they fit into memory, otherwise of `written`: the same rows in the same order.
+    """The batches of `small` if they fit into memory, else of `written`; same rows.
 
     They are functions because the two may need different plans. `small` is None for what is known to be large. What
     Spark raises passes through.

@@ -13,6 +13,9 @@ _MAKES_A_PATTERN = re.compile(r"[{}\[\]*?\\]")
 
 
 def spark_path(file: Path) -> str:
-    """The pattern that only this file matches. Spark's option against patterns reads several files several times each."""
+    """The pattern that only this file matches.
+
+    Spark's option against patterns reads several files several times each.
+    """
     path = str(file)
     return _MEANS_SOMETHING.sub(r"\\\g<0>", path) if _MAKES_A_PATTERN.search(path) else path

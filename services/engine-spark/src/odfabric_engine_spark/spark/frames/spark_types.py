@@ -48,12 +48,18 @@ _PLAIN_BACK = {
 
 
 def spark_schema(schema: Iterable[pa.Field]) -> T.StructType:
-    """Columns as Spark reads them; all nullable, as Spark takes files. Raises IncompatibleSchema naming the field."""
+    """Columns as Spark reads them; all nullable, as Spark takes files.
+
+    Raises IncompatibleSchema naming the field.
+    """
     return T.StructType([T.StructField(field.name, spark_type(field.type, field.name), True) for field in schema])
 
 
 def spark_type(arrow: pa.DataType, path: str) -> T.DataType:
-    """The Spark type that holds every value of an Arrow type. Raises IncompatibleSchema naming `path`."""
+    """The Spark type that holds every value of an Arrow type.
+
+    Raises IncompatibleSchema naming `path`.
+    """
     plain = _PLAIN.get(arrow)
     if plain is not None:
         return plain
@@ -76,7 +82,10 @@ def spark_type(arrow: pa.DataType, path: str) -> T.DataType:
 
 
 def arrow_schema(schema: T.StructType) -> pa.Schema:
-    """What columns computed by Spark mean; timestamps become those of slices. Raises IncompatibleSchema naming the field."""
+    """What columns computed by Spark mean; timestamps become those of slices.
+
+    Raises IncompatibleSchema naming the field.
+    """
     return pa.schema([_arrow_field(field, field.name) for field in schema.fields])
 
 

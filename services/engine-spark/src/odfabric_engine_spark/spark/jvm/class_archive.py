@@ -58,7 +58,10 @@ class ClassArchive:
         return [f"-XX:SharedArchiveFile={os.pathsep.join(str(file) for file in files)}"]
 
     def record(self) -> list[str]:
-        """Flags of a JVM that writes the archive when it ends in peace. Makes the base archive if one is needed."""
+        """Flags of a JVM that writes the archive when it ends in peace.
+
+        Makes the base archive if one is needed.
+        """
         flags = [f"-XX:ArchiveClassesAtExit={self._unfinished(self.top)}"]
         if self.base is None:
             return flags
@@ -74,7 +77,7 @@ class ClassArchive:
         return [f"-XX:SharedArchiveFile={self.base}", *flags]
 
     def keep(self) -> None:
-        """Takes over what the recording JVM wrote, and removes archives of other runtimes and jars."""
+        """Keep what the recording JVM wrote; remove archives of other runtimes, jars."""
         os.replace(self._unfinished(self.top), self.top)
         ours = {self.top, self.base}
         for old in self.top.parent.glob("classes-*.jsa"):
@@ -103,7 +106,10 @@ class ArchiveLock:
 
 
 def start_making_if_missing(cache: Path) -> subprocess.Popen[bytes] | None:
-    """Starts the making as a child that dies with the calling thread; None if the archive is there."""
+    """Starts the making as a child that dies with the calling thread.
+
+    None if the archive is there.
+    """
     if ClassArchive.in_folder(cache, find_java(os.environ), spark_jars()).exists:
         return None
     quiet = subprocess.DEVNULL
@@ -112,7 +118,7 @@ def start_making_if_missing(cache: Path) -> subprocess.Popen[bytes] | None:
 
 
 def yield_to_everything() -> None:
-    """Gives this process and its children only the time of the processor that nothing else wants."""
+    """Give this process and its children idle processor time only."""
     os.nice(19)
     if hasattr(os, "SCHED_IDLE"):
         with suppress(OSError):

@@ -13,7 +13,10 @@ from py4j.java_gateway import JavaClass, JavaGateway, JavaMember, JavaPackage, J
 
 
 def remember_names(gateway: JavaGateway) -> None:
-    """Gives a gateway such a view. Call it once nothing is imported into its view any more."""
+    """Gives a gateway such a view.
+
+    Call it once nothing is imported into its view any more.
+    """
     told = gateway.jvm
     gateway.jvm = _View(told._gateway_client, jvm_name=told._jvm_name, id=told._id)
 

@@ -77,7 +77,9 @@ class Java:
 
 
 def find_java(environ: Mapping[str, str]) -> Java:
-    """JAVA_HOME if set, else the packaged runtime, else a system Java 17 or 21. Raises Determinate if there is none.
+    """JAVA_HOME if set, else the packaged runtime, else a system Java 17 or 21.
+
+    Raises Determinate if there is none.
 
     The packaged one comes first, for it is the same everywhere: versions of Java do not write all floats alike.
     """
@@ -111,7 +113,7 @@ def _java_at(home: Path) -> Java | None:
 
 
 def same_everywhere(java: Java) -> list[str]:
-    """Flags of every virtual machine in which parts of a query run: the engine's own, and executors of a cluster."""
+    """Flags of every JVM that runs parts of a query: the engine's, executors'."""
     return [
         # Functions of numbers are those of Java's text, bit for bit, not those that a version has for some processors.
         "-XX:+UnlockDiagnosticVMOptions",
@@ -146,7 +148,10 @@ def access_options(java: Java) -> list[str]:
 
 
 def java_command(java: Java, *, jars: Path, memory_mib: int, scratch: Path, options: Sequence[str]) -> list[str]:
-    """The command line of the driver JVM; `options` are more flags for the virtual machine."""
+    """The command line of the driver JVM.
+
+    `options` are more flags for the virtual machine.
+    """
     command = [
         str(java.executable),
         *access_options(java),
@@ -178,7 +183,7 @@ class Jvm:
             return False
 
     def stop(self, *, wait_s_max: float) -> None:
-        """Ends it: its input is closed, which it takes as the order to end; killed when it does not end in time."""
+        """Stop it by closing its input, which is the order to end; kill it if late."""
         if self.process.stdin:
             self.process.stdin.close()
         try:
@@ -190,7 +195,9 @@ class Jvm:
 
 
 def start_jvm(java: Java, *, memory_mib: int, options: Sequence[str], wait_s_max: float) -> Jvm:
-    """Starts the JVM and waits until it listens. Call it from a thread that lives as long as the JVM shall.
+    """Starts the JVM and waits until it listens.
+
+    Call it from a thread that lives as long as the JVM shall.
 
     Raises Determinate if it ends at once or does not answer in time; what it said is on the standard error.
     """
@@ -257,7 +264,7 @@ _LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
 
 def die_with_parent() -> None:
-    """For a child between fork and exec: it is killed when the thread that started it ends, and left alone by Ctrl-C."""
+    """For a child between fork and exec: it dies with its thread, ignores Ctrl-C."""
     # Closing its input already ends a healthy JVM; this ends one that is stuck when our process is killed.
     if _LIBC is not None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,1 +1,1 @@
-"""Constants of a query: those that fail, are too large, or name the time of the run."""
+"""Constants of a query: failing ones, large ones, names of the run's time."""

@@ -47,18 +47,27 @@ _UNITS_US = {"date": _DAY_US, "timestamp": 1, "timestamp_ntz": 1}
 
 
 class NotComputed(Exception):
-    """A constant that is too large to be looked at; the gate that adds sizes up refuses what makes it."""
+    """A constant that is too large to be looked at.
+
+    The gate that adds sizes up refuses what makes it.
+    """
 
 
 def value_of(constant: Expression) -> Any:
-    """The value of a constant. Raises NotComputed, and what Spark raises where it has none."""
+    """The value of a constant.
+
+    Raises NotComputed, and what Spark raises where it has none.
+    """
     if simple_name(constant) != "Literal":
         _made_by(constant)
     return constant.eval(None)
 
 
 def size_of(maker: Expression) -> int:
-    """What an expression of `SIZE_MAKERS` makes, those within it included; more than `SIZE_MAX` if that is not to be computed."""
+    """What an expression of `SIZE_MAKERS` makes, those within it included.
+
+    More than `SIZE_MAX` if that is not to be computed.
+    """
     try:
         return _made_by(maker)
     except NotComputed:
@@ -66,7 +75,10 @@ def size_of(maker: Expression) -> int:
 
 
 def _made_by(expression: Expression) -> int:
-    """What all makers within an expression make. Raises NotComputed as soon as it is too much."""
+    """What all makers within an expression make.
+
+    Raises NotComputed as soon as it is too much.
+    """
     found = [node for node in walk_expression(expression) if simple_name(node) in SIZE_MAKERS]
     made = 0
     for maker in reversed(found):  # what stands within another one comes first

@@ -43,7 +43,10 @@ Spark skips what is no printable character.
 
 
 def special_time(catalyst: Catalyst, cast: Expression) -> InvalidQuery | None:
-    """What is wrong with a cast of a constant, however it is spelt; None if nothing is."""
+    """What is wrong with a cast of a constant, however it is spelt.
+
+    None if nothing is.
+    """
     if not is_time(cast):
         return None
     child = _as_computed(catalyst, cast.child())
@@ -70,7 +73,7 @@ def special_time(catalyst: Catalyst, cast: Expression) -> InvalidQuery | None:
 
 
 def _as_computed(catalyst: Catalyst, value: Expression) -> Expression:
-    """The value with what Spark puts in the place of some functions, such as `right`: only then it looks for constants."""
+    """The value after Spark replaces functions such as `right`, to find constants."""
     if (
         value.foldable()
         or not value.references().isEmpty()
@@ -84,12 +87,12 @@ def _as_computed(catalyst: Catalyst, value: Expression) -> Expression:
 
 
 def names_no_day(text: str) -> bool:
-    """Whether Spark would take a text for a time of the day on which it runs, or for no time at all."""
+    """Whether Spark takes a text for a time of the run's day, or for no time."""
     return re.match(TIME_OF_DAY, text) is not None
 
 
 def unguarded_times(node: Expression, name: str) -> Iterator[InvalidQuery]:
-    """What is wrong with an expression that makes timestamps of texts where no guard can stand."""
+    """Errors of an expression that makes timestamps of texts where no guard can be."""
     made = str(node.dataType().json())
     if _TIMESTAMP not in made:
         return
@@ -108,7 +111,10 @@ def unguarded_times(node: Expression, name: str) -> Iterator[InvalidQuery]:
 
 
 def _makes_times(source: Any, target: Any, *, inside: bool = True) -> bool:
-    """Whether a cast between two types makes timestamps of texts; `inside`: of texts within values."""
+    """Whether a cast between two types makes timestamps of texts.
+
+    `inside`: of texts within values.
+    """
     if source == "variant":
         return _TIMESTAMP in json.dumps(target)
     if not isinstance(target, dict) or not isinstance(source, dict):

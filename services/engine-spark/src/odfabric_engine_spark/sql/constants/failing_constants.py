@@ -104,7 +104,10 @@ class _Computed:
             yield from self._failing(expression, at=expression)
 
     def _failing(self, expression: Expression, *, at: Expression) -> Iterator[InvalidQuery]:
-        """`at` is what the query has written: an expression, or what the optimizer puts another one in place of."""
+        """`at` is what the query wrote: an expression, or one that was replaced.
+
+        What the optimizer puts another one in place of.
+        """
         if self._catalyst.is_replaceable(expression):
             yield from self._failing(expression.replacement(), at=expression)
         elif is_attribute(expression):
@@ -136,7 +139,7 @@ class _Computed:
             yield from self._failing(made_by, at=made_by)
 
     def _pattern_failure(self, function: Expression, written: Expression) -> str | None:
-        """What is wrong with the constants of a function, found by a value of no account in the place of what it reads."""
+        """Errors of a function's constants, found with a dummy in place of its input."""
         name, parts = simple_name(function), children(function)
         if name in _OF_EXPRESSIONS:
             sample = self._matching(parts[1])
@@ -154,7 +157,10 @@ class _Computed:
     def _with_samples(
         self, function: Expression, parts: list[Expression], subjects: Collection[int]
     ) -> Expression | None:
-        """A function with other values for its subjects; None if any other part is no constant."""
+        """A function with other values for its subjects.
+
+        None if any other part is no constant.
+        """
         if not all(part.foldable() or at in subjects for at, part in enumerate(parts)):
             return None
         try:
@@ -177,7 +183,7 @@ def _computes_all(expression: Expression) -> bool:
 
 
 def at_failing_constant(error: BaseException, catalyst: Catalyst, plan: Plan) -> BaseException:
-    """As `data_problem`; where Spark tells no place, that of a constant of the plan which fails in the same way."""
+    """As `data_problem`; without Spark's place, that of a constant failing alike."""
     problem = data_problem(error)
     if not isinstance(problem, InvalidData) or problem.place.line is not None or problem is error:
         return problem
@@ -211,7 +217,10 @@ def _constants(catalyst: Catalyst, plan: Plan) -> Iterator[Expression]:
 
 
 def _innermost(constant: Expression) -> Expression | None:
-    """The smallest part of a constant that fails which the query has written; None if only the whole does."""
+    """The smallest part of a constant that fails which the query has written.
+
+    None if only the whole does.
+    """
     failing = [part for part in children(constant) if part.foldable() and _failure(part) is not None]
     if not failing:
         return constant if source_text(constant) else None

@@ -67,14 +67,20 @@ def _has_a_value(catalyst: Catalyst, node: Expression) -> bool:
 
 
 def _keeps_every_value(catalyst: Catalyst, cast: Expression) -> bool:
-    """Whether a cast is to a type that holds every value; of times Spark takes that to be so of days that have none."""
+    """Whether a cast is to a type that holds every value.
+
+    Of times Spark takes that to be so of days that have none.
+    """
     given, wanted = cast.child().dataType(), cast.dataType()
     casts = catalyst.companion("org.apache.spark.sql.catalyst.expressions.Cast")
     return bool(casts.canUpCast(given, wanted)) and str(given.typeName()) != "date"
 
 
 def _can_be_folded(constant: Expression) -> bool:
-    """Whether a constant has a value. One that has none fails on the rows that come to it: in a branch perhaps on some only."""
+    """Whether a constant has a value.
+
+    One that has none fails on the rows that come to it: in a branch perhaps on some only.
+    """
     try:
         value_of(constant)
     except (PySparkException, Py4JError, NotComputed):

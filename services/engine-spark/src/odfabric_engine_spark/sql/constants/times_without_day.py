@@ -32,7 +32,7 @@ _GUARD = f"if(rlike(text, '^{TIME_OF_DAY}'), concat('without a day: ', text), te
 
 
 def with_days(catalyst: Catalyst, plan: Plan) -> Plan:
-    """An analysed plan in which every timestamp that comes from a text has the day that the text names."""
+    """An analysed plan whose timestamps from texts have the day of the text."""
     return _Guards(catalyst).plan(plan)
 
 
@@ -81,7 +81,10 @@ def _casts(expression: Expression) -> int:
 
 
 def _reads_text(part: Expression) -> bool:
-    """Whether a part casts a text to TIMESTAMP that is no constant: constants have been judged."""
+    """Whether a part casts a non-constant text to TIMESTAMP.
+
+    Constants have been judged.
+    """
     if simple_name(part) != "Cast" or str(part.dataType().typeName()) != "timestamp":
         return False
     child = part.child()

@@ -30,7 +30,10 @@ Judge = Callable[[Sequence[str]], object]
 
 
 def all_problems(queries: Sequence[str], refused: Refused, judge: Judge) -> tuple[QueryProblem, ...]:
-    """What is wrong with statements, in their order; those that are accepted with what is meant are suggested."""
+    """What is wrong with statements, in their order.
+
+    Those that are accepted with what is meant are suggested.
+    """
     texts = [CorrectedText(query) for query in queries]
     told: dict[QueryProblem, None] = {}
     corrected: set[tuple[int, int | None, int | None]] = set()

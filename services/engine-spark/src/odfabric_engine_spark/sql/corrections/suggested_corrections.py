@@ -29,7 +29,9 @@ _DEPTH = {"(": 1, ")": -1}
 
 @dataclass(slots=True)
 class CorrectedText:
-    """A statement as it was written, and as it is now. `is_same`: both say the same, so that this one may be offered.
+    """A statement as it was written, and as it is now.
+
+    `is_same`: both say the same, so that this one may be offered.
 
     `has_gaps`: nothing stands where names are unknown, so it may be refused for that, too.
     """
@@ -61,7 +63,10 @@ class CorrectedText:
         return line_and_column(self.written, min(offset, len(self.written)))
 
     def correct_name(self, problem: InvalidQuery) -> bool:
-        """Writes the name that a refusal knows to be meant; whether it is certain where. Places before it stay."""
+        """Writes the name that a refusal knows to be meant; whether it is certain where.
+
+        Places before it stay.
+        """
         if problem.instead is None:
             return False
         written, meant = problem.instead
@@ -77,7 +82,7 @@ class CorrectedText:
         return True
 
     def leave_out(self, problem: InvalidQuery) -> bool:
-        """Writes nothing for a column of which nobody knows what is meant, only to see what else is wrong; whether it is certain where it stands."""
+        """Drop an unknown column only to find other errors; whether its place is certain."""
         words = self._name_at(parts_of(problem.message), problem) if problem.place.rule == UNKNOWN_COLUMN else None
         if words is None:
             return False
@@ -86,7 +91,7 @@ class CorrectedText:
         return True
 
     def correct_order(self, problem: InvalidQuery) -> bool:
-        """Takes the order of the whole result away, or into FROM with the first rows that it gives; whether that could be done.
+        """Remove the result's order, or move it with LIMIT into FROM; whether it worked.
 
         First rows without an order are no certain ones: without them the statement is another one, which only tells what else is wrong.
         """
@@ -160,7 +165,10 @@ class CorrectedText:
 
 
 def _is_last_clause(words: Sequence[Word]) -> bool:
-    """Whether these words are clauses of the whole statement: no bracket ends among them that begins before, and no pipe follows."""
+    """Whether these words are clauses of the whole statement.
+
+    No bracket ends among them that begins before, and no pipe follows.
+    """
     depth = 0
     for word in words:
         depth += _DEPTH.get(word.known_by, 0)

@@ -141,7 +141,10 @@ _TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class _Stop:
-    """Words of a statement, and where among them the parser stopped; behind them all at its end."""
+    """Words of a statement, and where among them the parser stopped.
+
+    Behind them all at its end.
+    """
 
     text: str
     words: Sequence[Word]
@@ -173,7 +176,7 @@ class _Stop:
 
 
 def other_statement(text: str) -> tuple[Word, str] | None:
-    """The word that makes a text another statement than a query, first or behind WITH, and what to do."""
+    """The word that makes a text no query, first or behind WITH, and the remedy."""
     depth, words = 0, list(words_of(text))
     for at, word in enumerate(words):
         begins = at == 0 or (words[0].known_by == "with" and depth == 0 and words[at - 1].known_by == ")")
@@ -184,7 +187,10 @@ def other_statement(text: str) -> tuple[Word, str] | None:
 
 
 def syntax_hint(text: str, line: int | None, column: int | None, relations: Collection[str] = ()) -> str | None:
-    """What to write where the parser stopped, if that is known. `relations` are the names that FROM may have."""
+    """What to write where the parser stopped, if that is known.
+
+    `relations` are the names that FROM may have.
+    """
     if line is None or column is None:
         return None
     offset = offset_of(text, line, column)

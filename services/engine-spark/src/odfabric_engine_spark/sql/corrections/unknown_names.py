@@ -44,7 +44,7 @@ _CALLED = {
 
 @dataclass(frozen=True, slots=True)
 class KnownNames:
-    """Names that there are: columns of all tables, names that the query gives in SELECT, and those of its tables.
+    """Known names: columns of all tables, names in SELECT, and its tables.
 
     `text` is the query, `place` where in it the name stands that is not there.
     """
@@ -62,7 +62,7 @@ class KnownNames:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What is said of a name that is not there, and what is to be written in its place, where that is sure."""
+    """A report on an unknown name, and its replacement where that is certain."""
 
     message: str
     hint: str | None = None
@@ -146,7 +146,7 @@ def _of_table(told: str, written: Parts, visible: list[Parts], known: KnownNames
 
 
 def _meant(written: Parts, visible: list[Parts], known: KnownNames) -> Parts | None:
-    """The name that is meant, the same if only its column is not there, None if there is no such table either."""
+    """The intended name, the same if only its column is unknown, None if the table is."""
     for length in range(len(written) - 1, 0, -1):
         table = ".".join(written[:length])
         found = [table] if table in known.tables else in_another_case(table, known.tables)
@@ -239,7 +239,7 @@ def ambiguous(message: str, known: KnownNames) -> Told:
 
 
 def unknown_member(message: str, _: KnownNames) -> Told:
-    """What is said of a member of a struct that is not there, by Spark's message about it."""
+    """The report on an unknown struct member, by Spark's message."""
     found = re.match(r"No such struct field (`.*?`) in (.*?)\.?$", message)
     if found is None:
         return Told(message)
@@ -251,7 +251,7 @@ def unknown_member(message: str, _: KnownNames) -> Told:
 
 
 def unknown_using_column(message: str, _: KnownNames) -> Told:
-    """What is said of a column of USING that one side does not have, by Spark's message about it."""
+    """The report on a USING column that one side lacks, by Spark's message."""
     found = re.match(r"USING column (`.*?`) cannot be resolved on the (\w+) side.*?columns: \[(.*)\]", message)
     if found is None:
         return Told(message)

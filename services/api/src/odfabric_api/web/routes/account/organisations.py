@@ -87,7 +87,10 @@ async def post_organisation(request: Request, caller: Member, name: str = Name) 
 
 @router.post("/-/orgs/{name}/members")
 async def post_member(request: Request, caller: Member, name: str = Name) -> Response:
-    """Give somebody a role, or with the role `none` take them out. `seen` is the role that the form was made from."""
+    """Give somebody a role, or with the role `none` take them out.
+
+    `seen` is the role that the form was made from.
+    """
     form = await read_form(request, frozenset({"member", "role", "seen", "version"}))
     member = form.get("member", "").strip()
 

@@ -57,7 +57,7 @@ async def post_profile(request: Request, caller: Member) -> Response:
 
 @router.post("/-/account/password")
 async def post_password(request: Request, caller: Member) -> Response:
-    """Change the password; all sessions end, and the one that asked goes on as a new one."""
+    """Change the password; all sessions end, the caller's continues as a new one."""
     form = await read_form(request, frozenset({"old", "new"}))
     account = _account(caller)
 
@@ -100,7 +100,10 @@ async def post_sessions(request: Request, caller: Member) -> Response:
 
 @router.post("/-/sign-out")
 def post_sign_out(request: Request, caller: Anybody) -> Response:
-    """End the browser's session and forget its cookie; whoever has none, or one that ended, is signed out as well."""
+    """End the browser's session and forget its cookie.
+
+    Whoever has none, or one that ended, is signed out as well.
+    """
     if caller.token is not None and _is_session(request):
         revoke_token(caller.token, subject=caller, ports=node_of(request).people)
     answer = RedirectResponse("/", status_code=303)
@@ -115,7 +118,10 @@ def _account(caller: Subject) -> Account:
 
 
 def _is_session(request: Request) -> bool:
-    """Whether the caller is known by a session: only then may one follow it, because it goes as far."""
+    """Whether the caller has a session, which goes as far as they do.
+
+    Only then may one follow it.
+    """
     return cookie_of(request) is not None and "authorization" not in request.headers
 
 

@@ -1,4 +1,7 @@
-"""Access tokens of the caller, and of accounts that the caller manages: make one, see where each is used, revoke."""
+"""Access tokens of the caller and of accounts that the caller manages.
+
+Make one, see where each is used, revoke.
+"""
 
 from __future__ import annotations
 
@@ -136,7 +139,10 @@ def _tokens(
 
 
 def _names(token: AccessToken, request: Request, caller: Subject) -> list[str] | None:
-    """Names of the datasets that a token is for, the identities of those that are hidden or gone; None for all."""
+    """Names of the datasets of a token; None for all.
+
+    Hidden or deleted datasets are named by their identities.
+    """
     if token.datasets is None:
         return None
     return sorted(_name(each, request, caller) for each in token.datasets)

@@ -95,7 +95,7 @@ def get_account(request: Request, caller: Admin, name: Name) -> Response:
 
 @router.post(f"{ACCOUNTS}/{{name}}/standing")
 async def post_standing(request: Request, caller: Admin, name: Name) -> Response:
-    """Suspend it or let it in again, make it an admin of the node or no admin any more."""
+    """Suspend an account or readmit it, make it an admin of the node or revoke that."""
     form = await read_form(request, frozenset({"change", "version"}))
 
     def act() -> Response:

@@ -93,7 +93,10 @@ def get_file(
 
 
 def _pages(request: Request, asked: dict[str, str]) -> Pages:
-    """What fits. Raises NotFound for an actor who is not there, InvalidName, InvalidRequest for a day that is none."""
+    """What fits.
+
+    Raises NotFound for an actor who is not there, InvalidName, InvalidRequest for a day that is none.
+    """
     people = node_of(request).people
     account = asked["actor"].strip() or None
     if account is not None and not account.startswith("did:"):
@@ -143,6 +146,6 @@ def _line(cells: Sequence[object]) -> str:
 
 
 def _cell(value: object) -> str:
-    """A text of a stranger that a spreadsheet would take for a formula stays a text there too."""
+    """A text that a spreadsheet would take for a formula stays a text there."""
     text = "" if value is None else str(value)
     return f"'{text}" if text.startswith(FORMULA_SIGNS) else text

@@ -1,4 +1,7 @@
-"""The node for its admins: what there is and how it fares, the settings in force, and who may do what and why."""
+"""The node for its admins.
+
+What there is and how it fares, the settings in force, and who may do what and why.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,10 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 @router.get("/-/admin")
 async def get_overview(request: Request, caller: Admin) -> Response:
-    """Numbers, and whether every part answers; a part that does not is said not to, and the page comes."""
+    """Numbers, and whether every part answers.
+
+    A part that does not is said not to, and the page comes.
+    """
     health = await health_report(request)
     engine: EngineInfo | None = None
     engine_answers = True
@@ -55,7 +61,10 @@ async def get_overview(request: Request, caller: Admin) -> Response:
 async def get_storage(
     request: Request, caller: Admin, look: Annotated[bool, Query(description="Look at the objects now")] = False
 ) -> Response:
-    """Objects that nothing names: what the collector would delete if it ran now. Nothing is deleted here."""
+    """Objects that nothing names: what the collector would delete if it ran now.
+
+    Nothing is deleted here.
+    """
     capacity: Capacity = request.app.state.capacity
     node = node_of(request)
 
@@ -85,7 +94,7 @@ def get_rights(
     account: Annotated[str, Query(max_length=100, description="Name; empty: a stranger")] = "",
     dataset: Annotated[str, Query(max_length=250, description="`account/name` or id")] = "",
 ) -> Response:
-    """What an account may do with a dataset, and why, by the same policy that decides requests."""
+    """What an account may do with a dataset and why, by the policy of requests."""
 
     def shown(found: Explained | None, refusal: OdfError | None = None, status: int = 200) -> Response:
         asked = {"account": account, "dataset": dataset}

@@ -1,4 +1,4 @@
-"""Flows: what runs by itself, on the whole node and for one dataset; set, paused, run and cancelled by forms."""
+"""Flows of the node and of one dataset; set, paused, run, cancelled by forms."""
 
 from __future__ import annotations
 
@@ -123,7 +123,10 @@ async def _done(request: Request, entry: CatalogEntry, act: Callable[[], object]
 
 
 def _rule(form: dict[str, str]) -> FlowRule:
-    """The rule that the form says; what the form does not say has its default. Raises InvalidRequest."""
+    """The rule that the form says; what the form does not say has its default.
+
+    Raises InvalidRequest.
+    """
     triggers: dict[str, dict[str, object]] = {
         "every": {"every": form.get("every", "")},
         "cron": {"cron": form.get("cron", ""), "timeZone": form.get("zone") or "UTC"},

@@ -1,4 +1,4 @@
-"""Jobs of the visitor and of a dataset, and the actions that queue one: update and verify."""
+"""Jobs of the visitor and of a dataset, and the actions update and verify."""
 
 from __future__ import annotations
 
@@ -47,7 +47,10 @@ def get_job(
     job_id: JobId,
     live: Annotated[Literal["yes", "no"], Query(description="Whether the page loads itself again")] = "yes",
 ) -> Response:
-    """One job; the page loads itself again until it has ended, or the reader wants it to stop."""
+    """One job.
+
+    The page loads itself again until it has ended, or the reader wants it to stop.
+    """
     job = node_of(request).jobs.get(job_id, by=caller)
     entry = next(iter(datasets_of(request, caller, [job]).values()), None)
     values = {
@@ -62,7 +65,10 @@ def get_job(
 
 @router.post("/-/jobs/{job_id}/cancel")
 async def post_cancel(request: Request, caller: Member, job_id: JobId) -> Response:
-    """Cancel it. A job that has ended or committed stays as it is, and the page says so."""
+    """Cancel it.
+
+    A job that has ended or committed stays as it is, and the page says so.
+    """
     await read_form(request, frozenset())
     found = await to_thread.run_sync(partial(node_of(request).jobs.cancel, job_id, by=caller))
     return see_other(f"/-/jobs/{found.id}")
@@ -70,7 +76,10 @@ async def post_cancel(request: Request, caller: Member, job_id: JobId) -> Respon
 
 @router.post("/{account}/{dataset}/-/pull")
 async def post_pull(request: Request, entry: WritableDataset, caller: Caller) -> Response:
-    """Queue an update; with `recursive` of its inputs too, with `fetch_uncacheable` also from a source that cannot tell what is new."""
+    """Queue an update.
+
+    With `recursive` of its inputs too, with `fetch_uncacheable` also from a source that cannot tell what is new.
+    """
     form = await read_form(request, frozenset({"recursive", "fetch_uncacheable"}))
     wish = PullRequest(
         dataset=entry.id,
@@ -84,7 +93,7 @@ async def post_pull(request: Request, entry: WritableDataset, caller: Caller) ->
 
 @router.post("/{account}/{dataset}/-/verify")
 async def post_verify(request: Request, entry: FollowableDataset, caller: Caller) -> Response:
-    """Queue a verification of everything: chain, objects, and every transaction by re-execution."""
+    """Queue a full verification: chain, objects, re-execution of each transaction."""
     await read_form(request, frozenset())
     job = await to_thread.run_sync(partial(node_of(request).requests.verify, entry, VerifyOptions(), by=caller))
     return see_other(f"/-/jobs/{job.id}")

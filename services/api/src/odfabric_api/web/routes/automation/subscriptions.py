@@ -1,4 +1,6 @@
-"""Webhooks of a dataset, an account or the node: the list, one with its deliveries, and what is done to it.
+"""Webhooks of a dataset, an account or the node.
+
+The list, one with its deliveries, and the actions on it.
 
 The handlers are the same for all three places; `_add_routes` gives each place its paths and its policy.
 """
@@ -151,7 +153,10 @@ async def post_replay(request: Request, caller: Caller, subscription_id: Subscri
 def get_delivery(
     request: Request, caller: Caller, subscription_id: SubscriptionId, delivery_id: DeliveryId
 ) -> Response:
-    """One delivery: what was sent, and what came of each attempt, to those who may receive the event themselves."""
+    """One delivery, for those who may receive its event themselves.
+
+    What was sent, and the outcome of each attempt.
+    """
     place, webhooks = place_of(request), node_of(request).webhooks
     delivery = webhooks.delivery(place.scope, subscription_id, delivery_id, by=caller)
     attempts = webhooks.attempts(place.scope, subscription_id, delivery_id, by=caller)
@@ -239,7 +244,10 @@ def _format(text: str) -> SubscriptionFormat:
 
 
 def _events(place: WebhookPlace, form: Mapping[str, str]) -> frozenset[EventType] | None:
-    """The types that are ticked. A form of a dataset without any asks for the default; a wide one would get all, and is refused."""
+    """The types that are ticked.
+
+    A form of a dataset without any asks for the default; a wide one would get all, and is refused.
+    """
     ticked = frozenset(EventType(name) for name in place.offered if name in form)
     return ticked if ticked or place.is_wide else None
 

@@ -68,7 +68,10 @@ async def get_comparison(
     older: Annotated[str, Query(max_length=200)],
     newer: Annotated[str, Query(max_length=200)],
 ) -> Response:
-    """What came between two blocks: how many rows were appended, retracted and corrected, and by which blocks."""
+    """Changes between two blocks.
+
+    How many rows were appended, retracted and corrected, and by which blocks.
+    """
 
     def values() -> dict[str, Any]:
         browsing = node_of(request).browsing
@@ -81,7 +84,10 @@ async def get_comparison(
 async def get_block(
     request: Request, entry: ReadableDataset, caller: Caller, block: Annotated[str, Path(max_length=200)]
 ) -> Response:
-    """One block: its event as YAML, its neighbours, and how many rows it appends, retracts and corrects."""
+    """One block.
+
+    Its event as YAML, its neighbours, and how many rows it appends, retracts and corrects.
+    """
 
     def values() -> dict[str, Any]:
         return _block(request, entry, caller, parse_multihash(block))
@@ -119,7 +125,7 @@ def _block(
 async def _as_query(
     request: Request, entry: CatalogEntry, caller: Subject, template: str, values: Callable[[], dict[str, Any]]
 ) -> Response:
-    """A page that reads slices, which is as much work as a query and has a place among those."""
+    """A page that reads slices: as much work as a query, in a slot for queries."""
     capacity: Capacity = request.app.state.capacity
 
     def render() -> Response:

@@ -20,7 +20,7 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 def get_lineage(
     request: Request, entry: ReadableDataset, caller: Caller, depth: Annotated[int, Query(ge=1, le=10)] = 1
 ) -> Response:
-    """Steps up and down; one by default, because the neighbours are what people ask for."""
+    """Steps up and down; one by default, the neighbours that people ask for."""
     lineage = node_of(request).browsing.lineage(entry, depth=depth, by=caller)
     values = {"lineage": lineage, "drawing": draw(lineage, entry.id), "depth": depth}
     return page(request, "lineage.html", {**dataset_frame(request, entry, caller), **values, "tab": "lineage"})

@@ -59,7 +59,10 @@ def get_push(
     job: Annotated[str, Query(max_length=100, description="A push whose result is shown")] = "",
     tried: Annotated[str, Query(max_length=100, description="A trial whose result is shown")] = "",
 ) -> Response:
-    """The forms, and the same as a command. Raises NotFound for a job that the visitor may not see."""
+    """The forms, and the same as a command.
+
+    Raises NotFound for a job that the visitor may not see.
+    """
     trial = _own_trial(request, entry, caller, tried) if tried else None
     pushed = node_of(request).jobs.get(job, by=caller) if job else None
     is_shown = pushed is not None and pushed.dataset_id == entry.id and pushed.status is JobStatus.SUCCEEDED
@@ -69,7 +72,10 @@ def get_push(
 
 @router.post("/{account}/{dataset}/-/push")
 async def post_push(request: Request, entry: PushableDataset, caller: Caller) -> Response:
-    """Push pasted rows and wait for their commit, as `POST /ingest` does; a push that takes longer leads to its job."""
+    """Push pasted rows and wait for their commit, as `POST /ingest` does.
+
+    A push that takes longer leads to its job.
+    """
     node = node_of(request)
     form = await read_form(request, _FIELDS, bytes_max=PASTED_BYTES_MAX + FORM_BYTES_MAX)
     capacity: Capacity = request.app.state.capacity

@@ -1,4 +1,7 @@
-"""Rows of a dataset: the changelog as it was written, filtered and sorted if asked, the state as of a block, and a profile of all rows."""
+"""Rows of a dataset: changelog, state as of a block, and profile.
+
+The changelog as it was written, filtered and sorted if asked; the profile is of all rows.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ _Found = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
-    """A query for records: those after the first `skip`, of columns from number `first` on."""
+    """A query for records after the first `skip`, of columns from number `first`."""
 
     sql: str
     skip: int
@@ -63,7 +66,9 @@ async def get_rows(
     down: Annotated[bool, Query(description="Greatest first")] = False,
     wait: Annotated[bool, Query(description="Answer when the engine has answered, not before")] = False,
 ) -> Response:
-    """A page of rows. The changelog comes newest first, unless it is filtered or sorted, which the engine does; the state in order of key.
+    """A page of rows.
+
+    The changelog comes newest first, unless it is filtered or sorted, which the engine does; the state in order of key.
 
     What the engine does follows in a second request with `wait`: a page never keeps its reader waiting for the engine.
     """
@@ -116,8 +121,9 @@ async def get_profile(
     exact: Annotated[bool, Query(description="Answer when all records were read, not before")] = False,
     first: Annotated[int, Query(ge=0, description="Columns left out")] = 0,
 ) -> Response:
-    """For each column: how many records are null, the least, the greatest, as the files say; when `exact`, computed over all records, and
-    about how many differ.
+    """For each column: how many records are null, the least, the greatest.
+
+    As the files say; when `exact`, computed over all records, and about how many differ.
     """
 
     def values(about: DatasetDescription, listener: ProgressListener) -> _Found:
@@ -156,7 +162,10 @@ async def _answered(
     *,
     is_query: bool,
 ) -> Response:
-    """The page, made in a thread; one that takes as much work as a query has a place among those while its reader waits."""
+    """The page, made in a thread.
+
+    One that takes as much work as a query has a place among those while its reader waits.
+    """
     capacity: Capacity = request.app.state.capacity
 
     def render(listener: ProgressListener = lambda _: None) -> Response:
@@ -207,7 +216,7 @@ def _filtered(request: Request, caller: Subject, about: DatasetDescription, aske
 
 
 def _columns(about: DatasetDescription, names: list[str], first: int) -> _Found:
-    """The columns that are shown, which of them has operations, and whether there are more."""
+    """The shown columns, which of them has operations, and whether there are more."""
     shown = names[first : first + COLUMNS_SHOWN]
     operation = about.state.vocabulary.operation_type
     operation_at = shown.index(operation) if operation in shown else None

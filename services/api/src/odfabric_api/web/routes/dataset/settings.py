@@ -1,4 +1,4 @@
-"""Settings of a dataset: its sources or its transform as a manifest, and deleting it."""
+"""Settings of a dataset: sources or transform as a manifest, and deletion."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ def get_settings(request: Request, entry: WritableDataset, caller: Caller) -> Re
 
 @router.post("/{account}/{dataset}/-/settings")
 async def post_settings(request: Request, entry: WritableDataset, caller: Caller) -> Response:
-    """Set the sources or the transform of the manifest; with `anew` an unchanged transform is computed from the beginning too."""
+    """Set the sources or the transform of the manifest.
+
+    With `anew` an unchanged transform is computed from the beginning too.
+    """
     bytes_max = node_of(request).manifest_limits.bytes_max * ESCAPED_BYTES + FORM_BYTES_MAX
     form = await read_form(request, frozenset({"manifest", "anew"}), bytes_max=bytes_max)
 
@@ -50,7 +53,10 @@ async def post_settings(request: Request, entry: WritableDataset, caller: Caller
 
 @router.post("/{account}/{dataset}/-/info")
 async def post_info(request: Request, entry: WritableDataset, caller: Caller) -> Response:
-    """Save description, keywords, licence and readme; not over the change of somebody else."""
+    """Save description, keywords, licence and readme.
+
+    Not over the change of somebody else.
+    """
     bytes_max = node_of(request).manifest_limits.bytes_max * ESCAPED_BYTES + FORM_BYTES_MAX
     form = await read_form(request, INFO_FIELDS, bytes_max=bytes_max)
 
@@ -85,7 +91,10 @@ async def post_name(request: Request, entry: DeletableDataset, caller: Caller) -
 
 @router.post("/{account}/{dataset}/-/delete")
 async def post_delete(request: Request, entry: DeletableDataset, caller: Caller) -> Response:
-    """Delete the dataset whose full name was typed. An input of others is kept, and the page names them."""
+    """Delete the dataset whose full name was typed.
+
+    An input of others is kept, and the page names them.
+    """
     form = await read_form(request, frozenset({"confirm"}))
 
     def act() -> Response:
@@ -122,7 +131,10 @@ def _now(about: DatasetDescription) -> dict[str, str]:
 
 
 def _typed(info: dict[str, str] | None, error: OdfError | None) -> dict[str, str]:
-    """What was typed, on top of the version that is there now if somebody else was first: whoever saves again has seen it."""
+    """What was typed, on top of the present version.
+
+    If somebody else saved first, the visitor who saves again has seen their version.
+    """
     typed = dict(info or {})
     if isinstance(error, Changed):
         typed.pop("seen", None)

@@ -44,7 +44,10 @@ async def post_visibility(request: Request, entry: SharableDataset, caller: Call
 
 @router.post("/{account}/{dataset}/-/sharing/collaborators")
 async def post_collaborator(request: Request, entry: SharableDataset, caller: Caller) -> Response:
-    """Give a role, or with the role `none` take it. `seen` is the role that the form was made from."""
+    """Give a role, or with the role `none` take it.
+
+    `seen` is the role that the form was made from.
+    """
     form = await read_form(request, frozenset({"name", "role", "seen", "version"}))
 
     def act() -> Response:

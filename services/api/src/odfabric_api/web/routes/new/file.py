@@ -1,4 +1,7 @@
-"""New root datasets from a file: uploaded once or fetched, judged by all of its rows, tried, and made."""
+"""New root datasets from a file: uploaded or fetched, judged, tried, and made.
+
+All of its rows are judged.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +64,10 @@ def get_new_file(request: Request, caller: Member) -> Response:
 
 @router.post("/-/new/file")
 async def post_new_file(request: Request, caller: Member) -> Response:
-    """Take a file in, from a form or as a raw body, and have it judged; leads to what was found."""
+    """Take a file in, from a form or as a raw body, and have it judged.
+
+    Leads to what was found.
+    """
     node = node_of(request)
     capacity: Capacity = request.app.state.capacity
 
@@ -108,7 +114,10 @@ def get_file(
 
 @router.post("/-/new/file/{job_id}")
 async def post_file(request: Request, caller: Member, job_id: JobId) -> Response:
-    """Do what `action` says: `shape` judges again, `try` tries, `make` makes the dataset and pushes, `manifest` shows it, `discard`."""
+    """Do what `action` says.
+
+    `shape` judges again, `try` tries, `make` makes the dataset and pushes, `manifest` shows it, `discard` discards.
+    """
     job = await to_thread.run_sync(partial(own_job, request, caller, job_id, *_KINDS))
     columns = len(json.loads(job.result)["columns"]) if job.result else 0
     fields = form_fields(columns)
@@ -129,7 +138,10 @@ async def post_file(request: Request, caller: Member, job_id: JobId) -> Response
 def _done(
     request: Request, caller: Subject, job: Job, form: dict[str, str], *, begun: Callable[[Job], None]
 ) -> Response:
-    """The answer to the form. `begun` gets a job whose result the page of the answer shows."""
+    """The answer to the form.
+
+    `begun` gets a job whose result the page of the answer shows.
+    """
     verbs, action = UploadVerbs(node_of(request)), form.get("action", "try")
     if action == "discard":
         verbs.discard(job, by=caller)
@@ -191,7 +203,7 @@ def _first_screen(
 
 
 def _unjudged_screen(request: Request, job: Job, *, error: OdfError | None = None, status: int = 200) -> Response:
-    """A file that is being judged, or could not be: the reader may correct how it is written."""
+    """A file being judged, or one that failed: the reader may correct its format."""
     asked = read_judge_request(job)
     values = {
         "job": job_view(job),

@@ -35,7 +35,7 @@ def get_manifest(request: Request, caller: Member) -> Response:
 
 @router.post("/-/new/manifest")
 async def post_manifest(request: Request, caller: Member) -> Response:
-    """Make the dataset; it leads to the dataset, or with `then=push` to where its first file is pushed."""
+    """Make the dataset and go to it, or with `then=push` to its first push."""
     bytes_max = node_of(request).manifest_limits.bytes_max * ESCAPED_BYTES + FORM_BYTES_MAX
     form = await read_form(request, _FIELDS, bytes_max=bytes_max)
 

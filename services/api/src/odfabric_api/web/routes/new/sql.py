@@ -1,4 +1,4 @@
-"""New derivative datasets: SQL over datasets that the visitor may read, judged while it is written."""
+"""New derivative datasets: SQL over readable datasets, judged while written."""
 
 from __future__ import annotations
 
@@ -39,7 +39,10 @@ def get_new_sql(request: Request, caller: Member, sql: str = "") -> Response:
 
 @router.post("/-/new/sql")
 async def post_new_sql(request: Request, caller: Member) -> Response:
-    """With `action=check` it only judges the query; else it makes the dataset and leads to the job of its first update."""
+    """With `action=check` it only judges the query.
+
+    Else it makes the dataset and leads to the job of its first update.
+    """
     node = node_of(request)
     form = await read_form(request, _FIELDS, bytes_max=node.settings.query_body_bytes_max)
     capacity: Capacity = request.app.state.capacity

@@ -144,7 +144,10 @@ class Accumulators:
         return GroupValues(found)
 
     def result_columns(self, groups: GroupValues) -> list[pa.Array]:
-        """The result of each call for each group. Raises GroupOverflows where a sum overflows its type."""
+        """The result of each call for each group.
+
+        Raises GroupOverflows where a sum overflows its type.
+        """
         return [result(groups) for result in self.results]
 
 

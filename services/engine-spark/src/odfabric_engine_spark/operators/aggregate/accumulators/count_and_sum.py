@@ -198,7 +198,7 @@ class SumStatistic:
 
 @dataclass(slots=True)
 class FloatSums:
-    """Exact sums of finite floats in units of 2^-1074, and how many of each special value there are."""
+    """Exact sums of finite floats in units of 2^-1074, and special value counts."""
 
     units: Integers
     nans: Longs
@@ -293,7 +293,7 @@ class FloatSumStatistic:
 
 @dataclass(slots=True)
 class Values:
-    """Multisets: for each group its values in order, with the net number of each, never 0.
+    """Multisets: each group's ordered values with net numbers, never 0.
 
     `groups` and `values` are sorted together. A group may have many, so they are not stored with it (`value_state`).
     """
@@ -307,7 +307,10 @@ class Values:
         return self.size
 
     def add_at(self, groups: Longs, other: Values) -> None:
-        """Adds those of the n-th group of `other` to group `groups[n]`; no group occurs twice."""
+        """Adds those of the n-th group of `other` to group `groups[n]`.
+
+        No group occurs twice.
+        """
         if not len(self.groups) and (groups[1:] > groups[:-1]).all():
             self.groups, self.values, self.counts = groups[other.groups], other.values, other.counts
             return
@@ -330,7 +333,7 @@ class Values:
         self.counts = np.concatenate([self.counts[rest], merged[2]])[order]
 
     def add_all(self, parts: Sequence[tuple[Longs, Values]]) -> None:
-        """As `add_at` for each part, in one go: a group may have as many values as there are rows."""
+        """As `add_at` for each part at once: groups may have as many values as rows."""
         runs = [(np.arange(self.size), self), *parts]
         order = _order_by_group(self.size, runs)
         self.groups, self.values, self.counts = merge_values(
@@ -340,7 +343,10 @@ class Values:
         )
 
     def take(self, groups: Longs) -> Values:
-        """A copy of those of some groups. Nothing is moved where all groups are taken as they are: no column is ever changed in its place."""
+        """A copy of those of some groups.
+
+        Nothing is moved where all groups are taken as they are: no column is ever changed in its place.
+        """
         if len(groups) == self.size and (groups == np.arange(self.size)).all():
             return Values(self.size, self.groups, self.values, self.counts)
         if len(groups) and (groups[1:] == groups[:-1] + 1).all():
@@ -380,7 +386,10 @@ class Values:
 
 @dataclass(frozen=True, slots=True)
 class Multiset:
-    """How values of an input are kept, for the `least`, the `greatest`, both, or neither; floats are kept as integers in their order."""
+    """How an input's values are kept, for `least`, `greatest`, both or neither.
+
+    Floats are kept as integers in their order.
+    """
 
     name: str
     input: int
@@ -449,7 +458,9 @@ def merge_values(groups: Longs, values: pa.Array, counts: Longs) -> tuple[Longs,
 
 
 def _order_by_group(size: int, runs: Sequence[tuple[Longs, Values]]) -> Longs:
-    """The order by group of all values of some runs, one behind the other; those of a group stay in the order of the runs.
+    """The order by group of all values of some runs, one behind the other.
+
+    Those of a group stay in the order of the runs.
 
     Each run has its groups together, and says to which of `size` groups each of them belongs, so nothing has to be sorted. Runs that come
     one after the other in time have their values in order then.
@@ -471,7 +482,10 @@ def _order_by_group(size: int, runs: Sequence[tuple[Longs, Values]]) -> Longs:
 
 
 def _value_order(groups: Longs, numbers: Longs) -> Longs | None:
-    """The order by group and number, None if it is there already. Rows that are appended mostly come in the order of their times."""
+    """The order by group and number, None if it is there already.
+
+    Rows that are appended mostly come in the order of their times.
+    """
     return None if _is_ascending(groups, numbers) else order_by(groups, numbers)
 
 

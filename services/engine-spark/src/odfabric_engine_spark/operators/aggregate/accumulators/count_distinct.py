@@ -20,7 +20,7 @@ from odfabric_engine_spark.operators.aggregate.accumulators.count_and_sum import
 
 @dataclass(slots=True)
 class Distinct:
-    """For each group the values in hand with their net numbers, and how many `others` are there."""
+    """Each group's loaded values with net numbers, and how many `others` exist."""
 
     others: Longs
     values: Values
@@ -64,7 +64,10 @@ class Distinct:
 
 @dataclass(frozen=True, slots=True)
 class DistinctStatistic:
-    """How many different values there are; the values themselves are as those of `multiset`."""
+    """How many different values there are.
+
+    The values themselves are as those of `multiset`.
+    """
 
     multiset: Multiset
 

@@ -26,7 +26,9 @@ from odfabric_engine_spark.operators.aggregate.accumulators.count_and_sum import
 
 @dataclass(slots=True)
 class Extremes:
-    """For each group the values in hand with their net numbers: of a loaded one its extremes, as if there were one of each.
+    """Each group's loaded values with net numbers.
+
+    Of a loaded group its extremes, as if there were one of each.
 
     `owing`: groups that owe values beyond their extremes, so that these have to be looked up before anything is added.
     """
@@ -39,7 +41,10 @@ class Extremes:
         return self.values.size
 
     def unknown_after(self, groups: Longs, change: Values) -> Mask:
-        """Groups of which more values are needed if the n-th group of `change` is added to group `groups[n]`."""
+        """Groups that need more values once `change` is added.
+
+        The n-th group of `change` goes to group `groups[n]`.
+        """
         found = self.owing.copy()
         gone = np.nonzero(change.counts < 0)[0]
         if not len(gone):
@@ -82,7 +87,10 @@ class Extremes:
         return Extremes(self.multiset, self.values.take(groups), self.owing[groups])
 
     def is_zero(self) -> Mask:
-        """As SlotValue: a group that owes values is kept, so that one which is not there has none."""
+        """As SlotValue; a group with unmatched retractions is kept.
+
+        So that one which is not there has none.
+        """
         zero: Mask = np.bincount(self.values.groups, minlength=len(self)) == 0
         return zero & ~self.owing
 

@@ -31,7 +31,7 @@ GREATEST = int(np.iinfo(np.int64).max)
 
 @dataclass(frozen=True, slots=True)
 class Gaps:
-    """Values of groups that are not in hand: how many are from `first` to `last`, as integers in their order.
+    """Unloaded values of groups: how many from `first` to `last`, as ordered integers.
 
     They are sorted by group and place, and do not overlap.
     """
@@ -102,7 +102,10 @@ class Gaps:
 
 @dataclass(slots=True)
 class Ranked:
-    """For each group the values in hand with their net numbers, and the gaps between. `owing`: groups that owe values in a gap."""
+    """For each group the values in hand with their net numbers, and the gaps between.
+
+    `owing`: groups that owe values in a gap.
+    """
 
     statistic: PercentileStatistic
     values: Values
@@ -120,7 +123,10 @@ class Ranked:
         return found
 
     def look_at(self, groups: Longs, known: Values, gaps: Gaps) -> None:
-        """Takes some values of groups in hand, none of which has one in hand yet; the n-th group of both is `groups[n]`."""
+        """Takes some values of groups in hand, none of which has one in hand yet.
+
+        The n-th group of both is `groups[n]`.
+        """
         self.owing[groups] = False
         self.values.add_at(groups, known)
         self.gaps = Gaps.joined([self.gaps.chosen(~np.isin(self.gaps.groups, groups)), gaps.of_groups(groups)])
@@ -161,7 +167,10 @@ class Ranked:
         return [pa.array(self.counts()), pa.array(owing)]
 
     def percentiles(self, rank: Rank) -> tuple[Floats, Mask]:
-        """A percentile of each group, and which groups have one. What it is made of is in hand."""
+        """A percentile of each group, and which groups have one.
+
+        What it is made of is in hand.
+        """
         counts = self.counts()
         there = counts > 0
         found = np.zeros(len(self), dtype=np.float64)
@@ -190,7 +199,10 @@ class Ranked:
 
 @dataclass(frozen=True, slots=True)
 class PercentileStatistic:
-    """Values by their places in order, which are those of `ranks`; the values are as those of `multiset`."""
+    """Values by their places in order, which are those of `ranks`.
+
+    The values are as those of `multiset`.
+    """
 
     multiset: Multiset
     ranks: tuple[Rank, ...]
