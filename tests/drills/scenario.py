@@ -24,7 +24,7 @@ from odfabric.model.identity import DatasetAlias, Name
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
 from odfabric.model.jobs.flow import Every, FlowKind, FlowRule
 from odfabric.model.jobs.job import Job, JobStatus
-from odfabric.model.jobs.requests import PullRequest, SendRequest
+from odfabric.model.jobs.requests import PullRequest, SendWish
 from odfabric.model.subscriptions.subscription import Delivery, DeliveryStatus
 from odfabric.settings import Settings, read_settings
 from odfabric.usecases.ingestion.push_data import PushData
@@ -314,22 +314,22 @@ def share(node: Node, clock: SettableClock, receiver: str) -> None:
             repositories.add(name, f"file:{name}/", shared=False, by=by)
     repositories.remove("passing", shared=False, by=by)
     _push(node, entry, "day-1", _day(1) + "\n")
-    _send(node, entry, SendRequest(to=SHELF, force=True))
+    _send(node, entry, SendWish(to=SHELF, force=True))
     head = node.datasets.head(entry)
     if head.sequence_number < 4:
         _push(node, entry, "day-2", _day(2) + "\n")
-        _send(node, entry, SendRequest(to=SHELF, force=True))
+        _send(node, entry, SendWish(to=SHELF, force=True))
         rows = {row.sequence_number: row.hash for row in node.repository.rows_down(entry.id)}
         head = node.datasets.head(entry)
         node.commits.replace(entry, [], onto=rows[head.sequence_number - 1], if_match=head.hash)
     _push(node, entry, "day-3", _day(3) + "\n")
-    _send(node, entry, SendRequest(to=SHELF, force=True))
+    _send(node, entry, SendWish(to=SHELF, force=True))
     if str(entry.alias) in {each.target.removeprefix(f"{SHELF}/") for each in repositories.aliases(entry, by=by)}:
         repositories.forget_alias(entry, f"{SHELF}/{entry.alias}", by=by)
     _relay(node)
 
 
-def _send(node: Node, entry: CatalogEntry, wish: SendRequest) -> None:
+def _send(node: Node, entry: CatalogEntry, wish: SendWish) -> None:
     job = node.sharing.push(entry, wish, by=node.operator)
     ended = node.jobs.work_until_ended(job, worker=f"drill/{os.getpid()}", listener=lambda _: None)
     assert ended.status is JobStatus.SUCCEEDED, ended.error

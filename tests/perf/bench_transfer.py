@@ -31,7 +31,7 @@ from odfabric.formats.slices.arrow_schema import arrow_to_data_schema
 from odfabric.formats.slices.slice_schema import TIMESTAMP_TYPE, new_slice_schema
 from odfabric.model.identity import DatasetAlias, Name
 from odfabric.model.jobs.job import Job, JobStatus
-from odfabric.model.jobs.requests import PullRequest, SendRequest
+from odfabric.model.jobs.requests import PullRequest, SendWish
 from odfabric.model.metadata import AddData, SetDataSchema
 from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric.settings import Settings
@@ -138,7 +138,7 @@ def pull(node: Node, url: str) -> tuple[float, dict[str, Any]]:
 
 def push(node: Node, url: str) -> float:
     entry = node.datasets.page(after=None, limit=1)[0]
-    return finished(node, lambda: node.sharing.push(entry, SendRequest(to=url), by=node.operator))[0]
+    return finished(node, lambda: node.sharing.push(entry, SendWish(to=url), by=node.operator))[0]
 
 
 def main() -> None:

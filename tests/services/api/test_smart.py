@@ -19,12 +19,16 @@ from websockets.sync.client import ClientConnection, connect
 from odfabric.formats.smart.block_archive import ArchiveLimits, read_archive
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.identity import DatasetAlias, Name
-from odfabric.model.jobs.requests import PullRequest, SendRequest
-from odfabric.model.people.account import Visibility
+from odfabric.model.jobs.requests import PullRequest, SendWish
+from odfabric.model.people.account import DatasetRole, Visibility
+from odfabric.model.people.audit import AuditKind
 from odfabric.testing.memory_node import MemoryNode
 from odfabric.usecases.ingestion.push_data import PushData
-from tests.services.api.serving import TOKEN, Served
+from odfabric_api.sessions import PLAIN_COOKIE
+from tests.services.api.people import People
+from tests.services.api.serving import TOKEN, Served, serving
 from tests.services.api.smart_peer import reaching
+from tests.support.waiting import wait_until
 from tests.usecases.manifests import ROOT
 from tests.usecases.transfer.sharing import ended
 
@@ -47,7 +51,7 @@ class Peer:
         return ended(self.node, self.node.node.requests.pull(request))
 
     def push(self, entry: CatalogEntry, to: str, *, visibility: Visibility = Visibility.PRIVATE) -> dict[str, Any]:
-        request = SendRequest(to=f"odf+{self.url}/{to}", visibility=visibility)
+        request = SendWish(to=f"odf+{self.url}/{to}", visibility=visibility)
         return ended(self.node, self.node.node.sharing.push(entry, request, by=self.node.node.operator))
 
 
@@ -360,3 +364,57 @@ class TestBeforeTheUpgrade:
     def test_other_paths_have_no_sockets(self, served: Served) -> None:
         with pytest.raises(InvalidStatus), talking(served, "/system/health"):
             pass
+
+
+@pytest.fixture(scope="module")
+def people(tmp_path_factory: pytest.TempPathFactory) -> People:
+    found = People(tmp_path_factory.mktemp("people"))
+    found.grant(found.add("ann", "private"), "rita", DatasetRole.READER)
+    return found
+
+
+@pytest.fixture(scope="module")
+def theirs(people: People) -> Iterator[Served]:
+    with serving(people.node) as found:
+        yield found
+
+
+class TestRights:
+    """ann owns a private dataset that rita may read."""
+
+    @pytest.mark.parametrize(
+        ("who", "path", "status"),
+        [
+            ("rita", "/ann/private/push", 403),
+            ("pia", "/ann/private/push", 403),
+            ("pia", "/ann/absent/push", 403),
+            ("pia", "/ann/private/pull", 404),
+            ("pia", "/ann/absent/pull", 404),
+        ],
+    )
+    def test_who_may_not(self, people: People, theirs: Served, who: str, path: str, status: int) -> None:
+        token = people.bearer(who)["authorization"].removeprefix("Bearer ")
+        with pytest.raises(InvalidStatus) as refused, talking(theirs, path, token=token):
+            pass
+        assert refused.value.response.status_code == status
+        if status == 403:
+            wait_until(lambda: self._is_in_audit(people, path), what="the audit")
+
+    @staticmethod
+    def _is_in_audit(people: People, path: str) -> bool:
+        found = [stored.entry for stored in people.node.ports.audit.page(limit=100)]
+        return any(each.kind is AuditKind.ACCESS_REFUSED and each.target == f"GET {path}" for each in found)
+
+    def test_who_may(self, people: People, theirs: Served) -> None:
+        for who, verb in (("rita", "pull"), ("ann", "pull"), ("ann", "push")):
+            token = people.bearer(who)["authorization"].removeprefix("Bearer ")
+            with talking(theirs, f"/ann/private/{verb}", token=token):
+                pass
+
+    def test_a_session_counts_for_nothing(self, people: People, theirs: Served) -> None:
+        """A page elsewhere could open a socket with it in somebody's name."""
+        headers = {**VERSION, "cookie": f"{PLAIN_COOKIE}={people.session('ann')}"}
+        url = theirs.url.replace("http://", "ws://") + "/ann/private/push"
+        with pytest.raises(InvalidStatus) as refused:
+            connect(url, additional_headers=headers, proxy=None, ping_interval=None, compression=None, legacy=True)
+        assert refused.value.response.status_code == 401

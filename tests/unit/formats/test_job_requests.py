@@ -18,6 +18,7 @@ from odfabric.formats.jobs.index_request import read_index_request, write_index_
 from odfabric.formats.jobs.judge_request import read_judge_request, write_judge_request
 from odfabric.formats.jobs.pull_request import read_pull_request, write_pull_request
 from odfabric.formats.jobs.push_request import read_push_request, write_push_request
+from odfabric.formats.jobs.send_request import read_send_request, write_send_request
 from odfabric.formats.jobs.try_request import read_try_request, write_try_request
 from odfabric.formats.jobs.verify_request import read_verify_request, write_verify_request
 from odfabric.model.file_shape import FileFormat, FileShape
@@ -36,10 +37,13 @@ from odfabric.model.jobs.requests import (
     PushToTry,
     ReceivedFile,
     RequestObjects,
+    SendRequest,
+    SendWish,
     TryRequest,
     VerifyRequest,
 )
 from odfabric.model.multihash import SHA3_256, Multihash
+from odfabric.model.people.account import Visibility
 
 DIGEST = bytes(range(32))
 D = DatasetId(DIGEST)
@@ -72,6 +76,7 @@ CODECS = {
     VerifyRequest: Codec(JobKind.VERIFY, write_verify_request, read_verify_request),
     IndexRequest: Codec(JobKind.INDEX, lambda request, _: write_index_request(request), read_index_request),
     JudgeRequest: Codec(JobKind.JUDGE, write_judge_request, read_judge_request),
+    SendRequest: Codec(JobKind.SEND, write_send_request, read_send_request),
     TryRequest: Codec(JobKind.TRY, write_try_request, read_try_request),
 }
 
@@ -159,6 +164,22 @@ VECTORS = {
         FLOW,
         f'{{"account": "ann", "allowShrink": false, "dataset": "{DID}", "fetchAgain": false, "fetchUncacheable": true, '
         '"flow": "run-1", "folderOfUser": null, "name": "rows", "recursive": false, "url": null}',
+    ),
+    "pull-forced": (
+        PullRequest(dataset=D, alias=ALIAS, force=True),
+        ANN,
+        f'{{"account": "ann", "allowShrink": false, "by": {{"name": "ann"}}, "dataset": "{DID}", "fetchAgain": false, '
+        '"fetchUncacheable": false, "folderOfUser": null, "force": true, "name": "rows", "recursive": false, "url": null}',
+    ),
+    "send": (
+        SendRequest(D, SendWish()),
+        ANN,
+        f'{{"by": {{"name": "ann"}}, "dataset": "{DID}", "force": false, "to": null}}',
+    ),
+    "send-all": (
+        SendRequest(D, SendWish(to="shelf/ann/rows", force=True, visibility=Visibility.PUBLIC)),
+        ALL_OF_ANN,
+        f'{{"by": {BY_SORTED}, "dataset": "{DID}", "force": true, "to": "shelf/ann/rows", "visibility": "public"}}',
     ),
     "verify": (
         VerifyRequest(dataset=D, data=True, replay=False, head=HEAD),
@@ -253,6 +274,9 @@ def test_the_objects_of_a_job_are_found_whatever_its_kind() -> None:
         "pull",
         "pull-all",
         "pull-of-a-flow",
+        "pull-forced",
+        "send",
+        "send-all",
         "verify",
         "verify-of-a-flow",
         "index",
@@ -336,10 +360,16 @@ requests: st.SearchStrategy[object] = st.one_of(
         fetch_uncacheable=st.booleans(),
         allow_shrink=st.booleans(),
         fetch_again=st.booleans(),
+        force=st.booleans(),
         folder_of_user=st.none() | texts.map(Path),
     ),
     st.builds(VerifyRequest, dataset=datasets, data=st.booleans(), replay=st.booleans(), head=st.none() | heads),
     st.builds(IndexRequest, datasets),
+    st.builds(
+        SendRequest,
+        datasets,
+        st.builds(SendWish, to=st.none() | texts, force=st.booleans(), visibility=st.sampled_from(Visibility)),
+    ),
     st.builds(
         JudgeRequest,
         upload=texts,

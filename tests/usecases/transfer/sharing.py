@@ -11,7 +11,7 @@ from odfabric.formats.identifiers.dataset_layout import dataset_prefix
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.identity import DatasetAlias, Name
 from odfabric.model.jobs.job import Job, JobStatus
-from odfabric.model.jobs.requests import PullRequest, SendRequest
+from odfabric.model.jobs.requests import PullRequest, SendWish
 from odfabric.ports.datasets.object_store import ObjectStore
 from odfabric.testing.memory_node import MemoryNode
 from odfabric.usecases.ingestion.push_data import PushData
@@ -46,7 +46,7 @@ class Parties:
     def push(self, to: str | None = "shelf", *, force: bool = False) -> dict[str, Any]:
         """Push to the shelf; the result, or the problem with its `code`."""
         node = self.ours.node
-        return ended(self.ours, node.sharing.push(self.entry, SendRequest(to=to, force=force), by=node.operator))
+        return ended(self.ours, node.sharing.push(self.entry, SendWish(to=to, force=force), by=node.operator))
 
     def pull(self, source: str = "shelf/local/readings", *, force: bool = False, name: str = "copy") -> dict[str, Any]:
         """Pull from the shelf; the result, or the problem with its `code`."""

@@ -11,7 +11,7 @@ from odfabric.formats.identifiers.dataset_layout import dataset_prefix
 from odfabric.formats.identifiers.multihash import parse_multihash
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.identity import DatasetAlias, Name
-from odfabric.model.jobs.requests import PullRequest, SendRequest
+from odfabric.model.jobs.requests import PullRequest, SendWish
 from odfabric.model.multihash import Multihash
 from odfabric.model.people.account import Visibility
 from odfabric.model.transfer.smart import VERSION_HEADER, ObjectUrl
@@ -55,7 +55,7 @@ class SmartParties(Parties):
     ) -> dict[str, Any]:
         """Push to `theirs`; the result, or the problem with its `code`."""
         node = self.ours.node
-        request = SendRequest(to=to, force=force, visibility=visibility)
+        request = SendWish(to=to, force=force, visibility=visibility)
         return ended(self.ours, node.sharing.push(self.entry, request, by=node.operator))
 
     def check_both(self) -> None:

@@ -182,7 +182,7 @@ class TestPush:
         name, data = data_of(parties)
         count, _ = archive_of(parties)
         file = {"object_type": "DataSlice", "physical_hash": name, "size": len(data)}
-        target = {"url": f"http://theirs/data/{name}", "headers": [], "expires_at": None}
+        target: dict[str, object] = {"url": f"http://theirs/data/{name}", "headers": [], "expires_at": None}
         strategy = {"object_file": file, "push_strategy": "HttpUpload", "upload_to": target}
         heard: list[Any] = []
         taken: list[bytes] = []

@@ -82,11 +82,11 @@ class WorkspaceSharing:
 
     def push(self, ref: str, *, to: str | None, force: bool, public: bool = False) -> dict[str, Any]:
         """See the protocol."""
-        from odfabric.model.jobs.requests import SendRequest
+        from odfabric.model.jobs.requests import SendWish
         from odfabric.model.people.account import Visibility
 
         visibility = Visibility.PUBLIC if public else Visibility.PRIVATE
-        wish = SendRequest(to=to, force=force, visibility=visibility)
+        wish = SendWish(to=to, force=force, visibility=visibility)
         return dict(self._finish(self._node.sharing.push(self._resolve(ref), wish, by=self._node.operator)))
 
     def aliases(self, ref: str) -> list[dict[str, Any]]:

@@ -10,31 +10,31 @@ import json
 from odfabric.formats.identifiers.did import parse_dataset_id
 from odfabric.formats.jobs.envelope import envelope_members
 from odfabric.formats.jobs.request_members import RequestMembers
-from odfabric.model.identity import DatasetId
 from odfabric.model.jobs.job import Job
-from odfabric.model.jobs.requests import Envelope, SendRequest
+from odfabric.model.jobs.requests import Envelope, SendRequest, SendWish
 from odfabric.model.people.account import Visibility
 
 
-def write_send_request(dataset: DatasetId, request: SendRequest, envelope: Envelope) -> str:
+def write_send_request(request: SendRequest, envelope: Envelope) -> str:
     """The text of a request."""
-    return json.dumps({**send_members(dataset, request), **envelope_members(envelope)}, sort_keys=True)
+    return json.dumps({**send_members(request), **envelope_members(envelope)}, sort_keys=True)
 
 
-def send_members(dataset: DatasetId, request: SendRequest) -> dict[str, object]:
+def send_members(request: SendRequest) -> dict[str, object]:
     """The wishes alone, without who has them: two requests with the same wishes are one job."""
-    wishes: dict[str, object] = {"dataset": str(dataset), "to": request.to, "force": request.force}
-    if request.visibility is not Visibility.PRIVATE:
-        wishes["visibility"] = request.visibility.value
-    return wishes
+    wish = request.wish
+    members: dict[str, object] = {"dataset": str(request.dataset), "to": wish.to, "force": wish.force}
+    if wish.visibility is not Visibility.PRIVATE:
+        members["visibility"] = wish.visibility.value
+    return members
 
 
-def read_send_request(job: Job) -> tuple[DatasetId, SendRequest]:
-    """Which dataset, and the request. Raises Corrupt."""
+def read_send_request(job: Job) -> SendRequest:
+    """The request of a job that pushes elsewhere. Raises Corrupt."""
     members = RequestMembers.of(job)
-    request = SendRequest(
+    wish = SendWish(
         to=members.text_or_none("to"),
         force=members.flag("force"),
         visibility=members.parsed_or_none("visibility", Visibility) or Visibility.PRIVATE,
     )
-    return members.parsed("dataset", parse_dataset_id), request
+    return SendRequest(members.parsed("dataset", parse_dataset_id), wish)

@@ -101,17 +101,24 @@ class PullRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SendRequest:
-    """A push of a dataset to elsewhere.
+class SendWish:
+    """Where a dataset is to be pushed, and how.
 
-    `to` is a URL, a repository, or `repository/[account/]dataset`; None lets the aliases decide.
-
-    With `force` what is there may lose history of its own. `visibility` is for a dataset that is new on a node.
+    `to` is a URL, a repository, or `repository/[account/]dataset`; None lets the aliases decide. With `force` what is there may lose
+    history of its own. `visibility` is for a dataset that is new on a node.
     """
 
     to: str | None = None
     force: bool = False
     visibility: Visibility = Visibility.PRIVATE
+
+
+@dataclass(frozen=True, slots=True)
+class SendRequest:
+    """A push of a dataset to elsewhere."""
+
+    dataset: DatasetId
+    wish: SendWish
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

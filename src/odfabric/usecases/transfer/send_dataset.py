@@ -16,7 +16,7 @@ from odfabric.domain.transfer.direction import LOCAL, TransferProtocol, choose_p
 from odfabric.formats.jobs.send_request import read_send_request, send_members, write_send_request
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.jobs.job import Job, JobKind, NewJob
-from odfabric.model.jobs.requests import SendRequest
+from odfabric.model.jobs.requests import SendRequest, SendWish
 from odfabric.model.people.audit import AuditEntry, AuditKind
 from odfabric.model.transfer.repository import AliasKind, RemoteAlias
 from odfabric.ports.jobs.jobs import Jobs
@@ -29,7 +29,7 @@ from odfabric.usecases.rights.access import Access
 from odfabric.usecases.transfer.push_remote import SendPorts, Sent, push_remote
 from odfabric.usecases.transfer.remote_names import PushTarget, RemoteNames
 
-SendSmart = Callable[[CatalogEntry, PushTarget, SendRequest, JobRun], Sent]
+SendSmart = Callable[[CatalogEntry, PushTarget, SendWish, JobRun], Sent]
 """Pushes by the Smart protocol."""
 
 
@@ -49,7 +49,7 @@ class SendVerbs:
 
 def enqueue_send(
     entry: CatalogEntry,
-    request: SendRequest,
+    request: SendWish,
     *,
     subject: Subject,
     access: Access,
@@ -63,14 +63,15 @@ def enqueue_send(
     """
     _check(entry, request, subject, access)
     account = account_of(subject)
-    wishes = [account, subject.token, send_members(entry.id, request)]
+    wanted = SendRequest(entry.id, request)
+    wishes = [account, subject.token, send_members(wanted)]
     digest = hashlib.sha256(json.dumps(wishes, sort_keys=True).encode()).hexdigest()
     new = NewJob(
         id=entropy.random_bytes(16).hex(),
         kind=JobKind.SEND,
         account=account,
         dataset_id=None,
-        request=write_send_request(entry.id, request, envelope_of(subject)),
+        request=write_send_request(wanted, envelope_of(subject)),
         dedup_key=f"send/{digest}",
     )
     return jobs.enqueue(new, now=clock.now())
@@ -78,8 +79,8 @@ def enqueue_send(
 
 def run_send(job: Job, run: JobRun, *, subject: Subject, verbs: SendVerbs) -> dict[str, object]:
     """Run a queued push; `{id, alias, to, head, blocks, objects, bytes, replacedBlocks, upToDate}`. Raises as `push_remote`, AccessDenied."""
-    dataset, request = read_send_request(job)
-    entry = verbs.sending.repository.resolve(dataset)
+    asked = read_send_request(job)
+    entry, request = verbs.sending.repository.resolve(asked.dataset), asked.wish
     _check(entry, request, subject, verbs.access)
     target = verbs.names.push_target(entry, request.to, subject)
     protocol = choose_protocol(LOCAL, scheme_of(target.url))
@@ -92,7 +93,7 @@ def run_send(job: Job, run: JobRun, *, subject: Subject, verbs: SendVerbs) -> di
     return {"id": str(entry.id), "alias": str(entry.alias), "to": target.alias, **sent.to_value()}
 
 
-def _check(entry: CatalogEntry, request: SendRequest, subject: Subject, access: Access) -> None:
+def _check(entry: CatalogEntry, request: SendWish, subject: Subject, access: Access) -> None:
     access.require(subject, Action.WRITE, entry)
     if request.force:
         access.require(subject, Action.REWRITE, entry)

@@ -10,7 +10,7 @@ from odfabric.domain.transfer.addressing import named_repository
 from odfabric.formats.identifiers.references import parse_name
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.jobs.job import Job
-from odfabric.model.jobs.requests import SendRequest
+from odfabric.model.jobs.requests import SendWish
 from odfabric.model.multihash import Multihash
 from odfabric.ports.subscriptions.signals import Topic
 from odfabric.settings import Settings
@@ -78,12 +78,12 @@ class SharingVerbs:
             at_once=self.settings.transfers_at_once,
         )
 
-    def _push_smart(self, entry: CatalogEntry, target: PushTarget, request: SendRequest, run: JobRun) -> Sent:
+    def _push_smart(self, entry: CatalogEntry, target: PushTarget, request: SendWish, run: JobRun) -> Sent:
         push = SmartPush(url=target.url, force=request.force, visibility=request.visibility)
         peers = smart_peers(self.ports, self.settings)
         return smart_push(entry, push, run=run, peers=peers, remotes=self.ports.remotes, ports=self._send_ports)
 
-    def push(self, entry: CatalogEntry, request: SendRequest, *, by: Subject) -> Job:
+    def push(self, entry: CatalogEntry, request: SendWish, *, by: Subject) -> Job:
         """Queue a push."""
         ports = self.ports
         job = enqueue_send(

@@ -8,7 +8,7 @@ from anyio import to_thread
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field
 
-from odfabric.model.jobs.requests import SendRequest
+from odfabric.model.jobs.requests import SendWish
 from odfabric.model.people.account import Visibility
 from odfabric.model.transfer.repository import RemoteAlias
 from odfabric.usecases.transfer.repositories import repository_value
@@ -144,7 +144,7 @@ async def push_dataset(request: Request, entry: WritableDataset, caller: Caller)
     node = node_of(request)
     body = await read_json(request, SendBody, bytes_max=node.settings.json_body_bytes_max)
     visibility = Visibility(body.visibility)
-    wish = SendRequest(to=body.to, force=body.force, visibility=visibility)
+    wish = SendWish(to=body.to, force=body.force, visibility=visibility)
     return accepted(await to_thread.run_sync(lambda: node.sharing.push(entry, wish, by=caller)))
 
 

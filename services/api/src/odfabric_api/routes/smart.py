@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 
 from anyio import to_thread
@@ -30,6 +31,14 @@ from odfabric_api.socket_conversation import SocketConversation
 router = APIRouter()
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Route:
+    """What the audit of refusals wants to know of a route."""
+
+    path: str
+
 
 Hold = Callable[[SocketConversation], None]
 """Holds a conversation to its end."""
@@ -112,6 +121,7 @@ def _as_request(socket: WebSocket) -> Request:
     """The request that asked for the upgrade, without its cookies."""
     scope = dict(socket.scope)
     scope["type"], scope["method"] = "http", "GET"
+    scope["route"] = _Route("/{account}/{dataset}/" + socket.url.path.rpartition("/")[2])
     scope["scheme"] = "https" if scope["scheme"] == "wss" else "http"
     scope["headers"] = [(name, value) for name, value in scope["headers"] if name.lower() != b"cookie"]
     return Request(scope)
