@@ -332,7 +332,10 @@ class ChainsDiverged(Conflict):
 
 
 class DestinationAhead(Conflict):
-    """The destination of a transfer has blocks that its source does not have (any more): the source is old, or was rolled back."""
+    """The destination of a transfer has blocks that its source does not have.
+
+    The source is old, or was rolled back.
+    """
 
     code = "destination-ahead"
 

@@ -1,4 +1,7 @@
-"""Two nodes of real processes exchange datasets by the Smart protocol: push, pull, evolve, refuse."""
+"""Two nodes in real processes exchange datasets by the Smart protocol.
+
+They push, pull, evolve, refuse.
+"""
 
 from __future__ import annotations
 

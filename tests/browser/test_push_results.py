@@ -1,4 +1,7 @@
-"""What a push says of rows that were rejected and of fields that became columns, in a real browser."""
+"""What a push shows of rejected rows and of new columns, in a real browser.
+
+New columns are fields that became columns.
+"""
 
 from __future__ import annotations
 

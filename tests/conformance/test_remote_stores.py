@@ -1,4 +1,7 @@
-"""Datasets in buckets elsewhere, read and written: what remotes promise holds for S3 too, and the guard of requests stands before it."""
+"""Datasets in remote buckets, read and written.
+
+What remotes promise holds for S3 too, and the guard of requests stands before it.
+"""
 
 from __future__ import annotations
 

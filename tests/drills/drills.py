@@ -254,7 +254,7 @@ def tidies(places: Places, folder: Path, armed: str, prepared: Prepared) -> None
 
 
 def shares(places: Places, folder: Path, armed: str, prepared: Prepared) -> None:
-    """Pushes to a folder: what lies there in the end is whole, and is what the node has."""
+    """Pushes to a folder: what lies there in the end is whole, and equals the node's."""
     place = places.new(folder)
     assert run(place, scenario.share, crash_at=armed) == KILLED, f"{armed} was never reached"
     assert run(place, scenario.share, hours_ahead=LATER_H) == 0

@@ -1,4 +1,7 @@
-"""Tables of the specification, "Dataset Identity": DIDs, multiformats, names, references, patterns."""
+"""Tables of the specification, "Dataset Identity".
+
+DIDs, multiformats, names, references, patterns.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Pulling a dataset with every block, object and row verified, against a raw copy and SHA3-256 of the same bytes in the same run.
+"""Pulls of a dataset with every block, object and row verified.
+
+Measured against a raw copy and SHA3-256 of the same bytes in the same run.
 
     PYTHONPATH=src .odf/venv/bin/python tests/perf/bench_transfer.py [--mb 100] [--slices 1000] [--ways folder,http,s3]
 

@@ -148,6 +148,30 @@ def test_requests_of_jobs_are_read_in_one_place() -> None:
     assert {place.rpartition("/")[0] for place in found} == {REQUEST_READERS}, "use a reader of odfabric.formats.jobs"
 
 
+SUMMARY_CHARACTERS_MAX = 80
+
+
+def long_summaries(text: str) -> list[int]:
+    """Where something begins whose docstring has too long a first line."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    return [
+        getattr(node, "lineno", 1)
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, documented)
+        and len((ast.get_docstring(node) or "").split("\n", 1)[0]) > SUMMARY_CHARACTERS_MAX
+    ]
+
+
+def test_docstrings_begin_with_a_short_summary() -> None:
+    assert long_summaries(f'"""{"x" * 81}"""\n\ndef f():\n    """{"y" * 80}"""\n') == [1]
+    found = {
+        str(path.relative_to(ROOT)): lines
+        for path in own_files("src/*.py", "services/*.py", "tests/*.py")
+        if (lines := long_summaries(path.read_text()))
+    }
+    assert found == {}
+
+
 def prose(page: Path) -> list[tuple[int, str]]:
     """Lines of a page that are neither code nor rows of tables, with their numbers."""
     lines, is_code = [], False

@@ -61,3 +61,10 @@ def test_every_test_of_every_file_has_its_day(monkeypatch: pytest.MonkeyPatch) -
     assert all(cases("unit/formats/test_y.py", 30) <= each for each in seen)
     assert all(any("test_raw_query" in item.nodeid for item in each) for each in seen)
     assert max(len(each) for each in seen) < len(known)
+
+
+def test_the_stage_of_lonely_tests_has_one_every_day() -> None:
+    path, _, name = conftest.EVERY_DAY_TEST.partition("::")
+    (file,) = conftest.TESTS.glob(f"services/engine/*/{path}")
+    text = file.read_text()
+    assert f"@pytest.mark.alone\ndef {name}(" in text

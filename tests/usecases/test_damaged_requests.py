@@ -1,4 +1,4 @@
-"""Jobs whose request is damaged: they end as failed with one error, and keep nobody from working."""
+"""Jobs with a damaged request end as failed, with one error, and block nobody."""
 
 from __future__ import annotations
 

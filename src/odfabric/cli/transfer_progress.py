@@ -1,4 +1,7 @@
-"""How far a transfer is, in one line: bytes, objects, rate, remaining time; with a bar on a terminal."""
+"""Progress of a transfer in one line, with a bar on a terminal.
+
+The line shows bytes, objects, rate and remaining time.
+"""
 
 from __future__ import annotations
 

@@ -197,7 +197,7 @@ class MemoryNode:
         self.node = Node(ports, self.settings)
 
     def use_ports(self, **ports: Any) -> None:
-        """Start again with these ports (by their names in NodePorts) instead of the ones so far."""
+        """Start again with these ports, by their names in NodePorts."""
         self._ports = replace(self._ports, **ports)
         self.restart(self.interceptor)
 

@@ -1,4 +1,4 @@
-"""A node: groups of verbs bound to its ports, the face that services and the command line use.
+"""A node: groups of verbs bound to its ports, for services and the command line.
 
 Owns nothing but the binding. What a group does is in the module of its class; what all share is `NodeCore`.
 """

@@ -1,4 +1,7 @@
-"""What the groups of a node's verbs share: ports, settings, rights, and the repository with the one writer of its heads."""
+"""What a node's groups of verbs share.
+
+Ports, settings, rights, and the repository with the one writer of its heads.
+"""
 
 from __future__ import annotations
 

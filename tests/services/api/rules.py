@@ -45,6 +45,7 @@ _WEAK = {"url": "https://a.example/x", "secret": "weak"}
 _PART = {"content-type": "application/partial-upload", "upload-offset": "0"}
 UPLOADS: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
     ("GET", "", {}),
+    ("HEAD", "", {}),
     ("PATCH", "", {"headers": _PART, "body": "x"}),
     ("DELETE", "", {}),
     ("POST", "/ingest", {"json": {"digest": "sha-256=" + "0" * 64}}),
@@ -136,6 +137,16 @@ RULES: Mapping[tuple[str, str], Rule] = {
         )
         for method, given in (("GET", {}), ("PATCH", {"json": {"name": "x"}}), ("DELETE", {}))
     },
+    ("GET", "/accounts/me/repositories"): rule(SIGNED_IN, MANAGE_OWN),
+    ("POST", "/accounts/me/repositories"): rule(
+        *(SIGNED_IN, MANAGE_OWN), status=400, code="unsupported-protocol", json={"name": "x", "url": "ftp://x/"}
+    ),
+    ("DELETE", "/accounts/me/repositories/{name}"): rule(
+        *(SIGNED_IN, MANAGE_OWN), status=404, code="not-found", path={"name": "none"}
+    ),
+    ("GET", "/accounts/me/repositories/{name}/datasets"): rule(
+        *(SIGNED_IN, MANAGE_OWN), status=404, code="not-found", path={"name": "none"}
+    ),
     ("POST", "/tokens"): Rule(needs=(SIGNED_IN, MANAGE_OWN), allowed=(INVALID,), json={"name": "x", "scopes": []}),
     ("GET", "/tokens"): rule(SIGNED_IN, MANAGE_OWN),
     ("POST", "/tokens/inspect"): rule(SIGNED_IN, status=400, code="invalid-request", json={"token": "nonsense"}),
@@ -159,6 +170,10 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ),
     ("GET", "/admin/explain"): rule(ADMIN, params={"dataset": lambda scene: scene.shown}),
     ("GET", "/admin/audit"): rule(ADMIN),
+    ("POST", "/admin/repositories"): rule(
+        ADMIN, status=400, code="unsupported-protocol", json={"name": "x", "url": "ftp://x/"}
+    ),
+    ("DELETE", "/admin/repositories/{name}"): rule(ADMIN, status=404, code="not-found", path={"name": "none"}),
     # The catalog.
     ("GET", "/datasets"): rule(ANYBODY),
     ("POST", "/datasets"): rule(
@@ -214,6 +229,15 @@ RULES: Mapping[tuple[str, str], Rule] = {
         for method in ("GET", "HEAD")
         for folder in ("blocks", "data", "checkpoints")
     },
+    **{
+        ("PUT", f"/{{account}}/{{dataset}}/{folder}/{{name}}"): rule(
+            WRITE, status=422, code="corrupted-source", path={"name": ANY_HASH}, body="x"
+        )
+        for folder in ("data", "checkpoints")
+    },
+    ("POST", "/{account}/{dataset}/push"): rule(WRITE, status=400, code="invalid-request", json={"to": 1}),
+    ("GET", "/{account}/{dataset}/aliases"): rule(WRITE),
+    ("DELETE", "/{account}/{dataset}/aliases"): rule(WRITE, status=404, code="not-found", params={"target": "none"}),
     ("GET", "/{account}/{dataset}/refs/{name}"): rule(READ, path={"name": "head"}),
     ("HEAD", "/{account}/{dataset}/refs/{name}"): rule(READ, path={"name": "head"}),
     **{

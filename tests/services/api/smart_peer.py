@@ -1,4 +1,4 @@
-"""A node in memory that reaches others over real sockets, as a client of the Smart protocol."""
+"""A node in memory that is a client of the Smart protocol over real sockets."""
 
 from __future__ import annotations
 

@@ -138,7 +138,10 @@ def test_the_command_goes_on_after_breaks_and_pushes_once(
 
 
 class Ending(httpx.BaseTransport):
-    """A network through which chunks go until the command is ended, and that counts their bytes."""
+    """A network that ends the command after some chunks, and notes what was sent.
+
+    It counts the bytes of the chunks that go through.
+    """
 
     def __init__(self, inner: httpx.BaseTransport, chunks: int) -> None:
         self._inner = inner

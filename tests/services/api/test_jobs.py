@@ -63,7 +63,7 @@ def test_a_pull_polls_a_source(client: httpx.Client, memory: MemoryNode) -> None
 
 
 def test_a_pull_that_fails_tells_why(client: httpx.Client) -> None:
-    job = finished(client, client.post("/local/fetched/pull", json={"url": "ftp://elsewhere/x"}))
+    job = finished(client, client.post("/local/fetched/pull", json={"url": "https://elsewhere.invalid/x"}))
     assert job["status"] == "failed"
     error = job["error"]
     assert isinstance(error, dict)

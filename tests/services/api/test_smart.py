@@ -1,4 +1,7 @@
-"""The Smart Transfer Protocol over real sockets: our client, a scripted one, and what is refused before the upgrade."""
+"""The Smart Transfer Protocol over real sockets.
+
+Our client, a scripted one, and what is refused before the upgrade.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Servers that break off, never end, lie about lengths or lead elsewhere, as a download meets them."""
+"""Evil servers, as a download meets them.
+
+They break off, never end, lie about lengths or lead elsewhere.
+"""
 
 from __future__ import annotations
 

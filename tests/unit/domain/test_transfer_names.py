@@ -1,4 +1,4 @@
-"""Which protocol a transfer speaks, and what names of datasets elsewhere stand for."""
+"""Which protocol a transfer speaks, and what names of remote datasets stand for."""
 
 from __future__ import annotations
 

@@ -28,7 +28,10 @@ Change = list[tuple[int, int, int]]
 
 
 class Groups:
-    """Groups that pass through what is stored of them, and remove all else between changes."""
+    """Groups that pass through their stored form, and keep nothing else in between.
+
+    They remove all else between changes.
+    """
 
     def __init__(self, folder: Path, *, least: bool, greatest: bool) -> None:
         self.statistic = ExtremeStatistic(Multiset("values0", 0, pa.int32(), least=least, greatest=greatest))

@@ -1,4 +1,7 @@
-"""Requests of jobs: texts as job rows keep them, of this release and of older ones, and what is wrong with damaged ones."""
+"""Requests of jobs as job rows keep them, of this release and of older ones.
+
+Also what is wrong with damaged ones.
+"""
 
 import json
 import re

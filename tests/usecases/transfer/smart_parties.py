@@ -1,4 +1,4 @@
-"""Two nodes that speak the Smart protocol with each other in one process: what its tests begin with."""
+"""Two nodes that speak the Smart protocol in one process: its tests begin here."""
 
 from __future__ import annotations
 

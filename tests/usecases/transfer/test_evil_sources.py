@@ -1,4 +1,4 @@
-"""Sources that lie: each lie is refused by name, and nothing of it becomes visible."""
+"""Sources that lie: each lie is refused by name, and none of it becomes visible."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_a_block_that_claims_another_place(parties: Parties) -> None:
 
 
 def test_rows_of_another_block(parties: Parties) -> None:
-    """A block that names the slice of the one before it, as if its rows came once more."""
+    """A block that names the slice of the one before, as if its rows came once more."""
     from dataclasses import replace as changed
 
     block = head_block(parties)

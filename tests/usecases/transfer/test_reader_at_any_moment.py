@@ -1,4 +1,7 @@
-"""A reader that looks after each write of a push sees the dataset as it was before or as it is after, and a push that failed goes on."""
+"""A reader after each write of a push sees the dataset before or after it.
+
+A push that failed goes on.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The scenarios of transfers by the Simple protocol, each by its name: pushes to a shelf, pulls from it."""
+"""Scenarios of transfers by the Simple protocol, each by its name.
+
+Pushes to a shelf, pulls from it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The scenarios of transfers by the Smart protocol, each by its name: our client and our server, both whole nodes."""
+"""Scenarios of transfers by the Smart protocol, each by its name.
+
+Our client and our server, both whole nodes.
+"""
 
 from __future__ import annotations
 

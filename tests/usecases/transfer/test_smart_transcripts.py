@@ -1,4 +1,7 @@
-"""Our client against a peer that speaks the literal texts of the protocol, rightly and wrongly."""
+"""Our client against a peer that speaks the protocol's literal texts.
+
+The peer speaks them rightly and wrongly.
+"""
 
 from __future__ import annotations
 

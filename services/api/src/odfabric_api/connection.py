@@ -258,7 +258,10 @@ class GuardedProtocol(H11Protocol):
         super().handle_websocket_upgrade(event)
 
     def _should_upgrade(self) -> bool:
-        """Offers of other protocols (h2c, WebSocket) are not taken up, but where one is spoken; the request itself is answered."""
+        """Whether to take up an offer of WebSocket: only where it is spoken.
+
+        Other offers (such as h2c) are not taken up; the request itself is answered.
+        """
         return self._get_upgrade() == b"websocket" and SMART_PATH.fullmatch(self.scope["path"]) is not None
 
     def _is_waiting(self) -> bool:

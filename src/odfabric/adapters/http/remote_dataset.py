@@ -149,7 +149,7 @@ class HttpRemoteDataset:
 
 
 def _rest(begun: int, mark: str | None) -> list[tuple[str, str]]:
-    """Headers that ask for what follows the first `begun` bytes of the object that had `mark`."""
+    """Headers that ask for the object of `mark` from byte `begun` on."""
     return [("Range", f"bytes={begun}-"), ("If-Range", mark)] if begun and mark is not None else []
 
 

@@ -1,4 +1,4 @@
-"""What other nodes say of themselves and of our account there, asked over their REST interface.
+"""REST questions to other nodes about themselves and our account there.
 
 Owns four small questions. Invariant: the token of an origin goes to that origin and nowhere else; an answer is bounded, and one that is not
 what it should be is named with its place. Source: RFC-007.

@@ -15,7 +15,7 @@ from odfabric.errors import Determinate
 
 
 class OneFolderLock:
-    """The lock of a folder that others may share, held on the folder itself: nothing is left in it."""
+    """The lock of a shared folder, held on the folder itself: it leaves nothing there."""
 
     def __init__(self, folder: Path, *, wait_s_max: float = 30.0) -> None:
         self._folder = folder

@@ -64,7 +64,7 @@ class FolderObjectStore:
         lock_wait_s_max: float = 30.0,
         locks: OneFolderLock | None = None,
     ) -> None:
-        """`locks`: those of a folder that is shared with strangers, in which nothing but objects lies."""
+        """`locks`: those of a folder shared with strangers, which holds only objects."""
         self._root = Path(os.path.abspath(root))
         self._private = tuple(Path(os.path.abspath(folder)) for folder in private_folders)
         self._locks = locks or FolderLocks(self._root / LOCKS, wait_s_max=lock_wait_s_max)

@@ -114,7 +114,10 @@ class FolderRemoteDataset:
 
 
 def path_below(folder: Path, url: str, *, anywhere: bool, setting: str) -> tuple[Path, Path | None]:
-    """The path of a URL, links followed, and what it may not leave (None if it may lead `anywhere`). Raises AccessDenied, InvalidRequest."""
+    """The path of a URL, links followed, and the folder that it may not leave.
+
+    That folder is None if the path may lead `anywhere`. Raises AccessDenied, InvalidRequest.
+    """
     base = folder.resolve()
     try:
         path = (base / _path_of(url)).resolve()

@@ -196,7 +196,10 @@ class S3ObjectStore:
                 yield key
 
     def folders(self, prefix: str) -> Iterator[str]:
-        """Names of the folders directly below a prefix, which is empty or ends with a slash. Raises Determinate."""
+        """Names of the folders directly below a prefix. Raises Determinate.
+
+        The prefix is empty or ends with a slash.
+        """
         place = self._prefix + prefix
         for page in self._pages(place):
             yield from (key.removeprefix(place)[:-1] for key in page if key.endswith("/") and key != place)

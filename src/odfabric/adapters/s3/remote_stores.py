@@ -43,7 +43,10 @@ class BucketKeys:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Server (None: that of AWS), bucket, and prefix, which is empty or ends with a slash."""
+    """Server, bucket and prefix.
+
+    Server None: that of AWS. The prefix is empty or ends with a slash.
+    """
 
     endpoint: str | None
     bucket: str
@@ -56,7 +59,10 @@ class _Place:
 
 
 class S3RemoteStores:
-    """`ports.transfer.destinations.RemoteStores` for s3://, s3+http:// and s3+https://. Close it when done."""
+    """`ports.transfer.destinations.RemoteStores` for buckets. Close it when done.
+
+    Serves s3://, s3+http:// and s3+https://.
+    """
 
     def __init__(
         self,
@@ -132,7 +138,7 @@ class S3RemoteStores:
 
 
 class _Bucket:
-    """A store whose refusals are final: nobody here can change the rights to a bucket of others."""
+    """A store whose refusals are final: nobody here can change rights to the bucket."""
 
     def __init__(self, store: S3ObjectStore) -> None:
         self._store = store

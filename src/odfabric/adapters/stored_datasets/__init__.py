@@ -1,1 +1,1 @@
-"""Datasets in folders and buckets elsewhere: their layout over any store of objects."""
+"""Datasets in remote folders and buckets: their layout over any object store."""

@@ -1,4 +1,4 @@
-"""Conversations of the Smart protocol with other nodes over WebSockets: the client's end.
+"""Smart conversations with other nodes over WebSockets: the client's end.
 
 Owns connecting, the upgrade and its statuses, limits of messages and time. Invariants: the socket is connected to an address that the guard
 has checked; the token of an origin goes to that origin alone, redirects are not followed; no proxy, cookie or environment is used. A message

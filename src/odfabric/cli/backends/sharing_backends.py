@@ -35,7 +35,10 @@ class SharingBackend(Protocol):
         """Whether a reference names a dataset elsewhere."""
 
     def push(self, ref: str, *, to: str | None, force: bool, public: bool = False) -> dict[str, Any]:
-        """`{id, alias, to, head, blocks, objects, bytes, replacedBlocks, upToDate}` once it is there."""
+        """What a push to another place gives once the dataset is there.
+
+        `{id, alias, to, head, blocks, objects, bytes, replacedBlocks, upToDate}`.
+        """
 
     def aliases(self, ref: str) -> list[dict[str, Any]]:
         """`{kind, target}` of a dataset."""

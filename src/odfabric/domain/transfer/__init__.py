@@ -1,1 +1,1 @@
-"""Moving datasets between nodes, folders and buckets: which way, to where, under which name."""
+"""Transfers between nodes, folders and buckets: direction, place and name."""

@@ -1,4 +1,4 @@
-"""What a name of a dataset elsewhere stands for, given the repositories and aliases that are known.
+"""Resolve a remote dataset's name by the known repositories and aliases.
 
 Owns the choice of a repository and the URL below it; pure. Invariant: of several that fit none is guessed. Not here: asking a node which
 account or name it has for a dataset (`usecases.transfer.resolve_remote`). Source: RFC-007.

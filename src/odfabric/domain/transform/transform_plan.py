@@ -219,7 +219,7 @@ def plan_replay(
     blocks_max: int,
     change: TransformChange | None = None,
 ) -> TransformPlan | InputNeverPulled:
-    """The transaction that the block with `event` on top of `state_before` must have been.
+    """The transaction that the block with `event` on `state_before` must have been.
 
     `inputs` are at the blocks of `replay_inputs`. The progress in the plan is worked out from the inputs' chains, not copied
     from the block, so a block that lies about it differs from its replay. Raises as `plan_transform`.

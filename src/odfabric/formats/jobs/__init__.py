@@ -1,1 +1,1 @@
-"""Requests of jobs: one reader and one writer for each kind, of the texts that job rows keep."""
+"""Requests of jobs as job rows keep them: one reader and one writer for each kind."""

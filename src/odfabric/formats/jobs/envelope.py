@@ -1,4 +1,4 @@
-"""What requests of all kinds of jobs share: who asked, which flow, which objects the job works on."""
+"""What requests of all jobs share: who asked, which flow, the job's objects."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def write_pull_request(request: PullRequest, envelope: Envelope) -> str:
 
 
 def pull_members(request: PullRequest) -> dict[str, object]:
-    """The wishes alone, without who has them: two requests with the same wishes are one job."""
+    """The wishes alone, without who asks: requests with the same wishes are one job."""
     account = request.alias.account
     members: dict[str, object] = {
         "dataset": str(request.dataset) if request.dataset is not None else None,

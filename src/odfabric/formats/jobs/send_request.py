@@ -21,7 +21,7 @@ def write_send_request(request: SendRequest, envelope: Envelope) -> str:
 
 
 def send_members(request: SendRequest) -> dict[str, object]:
-    """The wishes alone, without who has them: two requests with the same wishes are one job."""
+    """The wishes alone, without who asks: requests with the same wishes are one job."""
     wish = request.wish
     members: dict[str, object] = {"dataset": str(request.dataset), "to": wish.to, "force": wish.force}
     if wish.visibility is not Visibility.PRIVATE:

@@ -19,7 +19,10 @@ def write_verify_request(request: VerifyRequest, envelope: Envelope) -> str:
 
 
 def verify_members(request: VerifyRequest) -> dict[str, object]:
-    """The wishes alone, without who has them and the head by then: two requests with the same wishes are one job."""
+    """The wishes alone, without who asks and the head at that time.
+
+    Two requests with the same wishes are one job.
+    """
     return {"dataset": str(request.dataset), "data": request.data, "replay": request.replay}
 
 

@@ -1,4 +1,6 @@
-"""Blocks as one archive: tar with GNU headers in gzip, oldest first, entries named by hash.
+"""Blocks as one archive: tar with GNU headers in gzip.
+
+Blocks are in order, oldest first; entries are named by hash.
 
 Invariant: reading is bounded before anything is unpacked (bytes in all, bytes of a block, count), and what is read hashes to its name.
 Writing is deterministic. Source: RFC-007.

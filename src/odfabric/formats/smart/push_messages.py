@@ -130,7 +130,10 @@ def _read_upload(value: Value) -> ObjectUpload:
 
 
 def write_nothing() -> str:
-    """A question of the server about progress, the client's end, and the server's confirmation of it."""
+    """The empty message: a question about progress, the end, its confirmation.
+
+    The server asks about progress with it, the client ends with it, and the server confirms the end with it.
+    """
     return written({})
 
 

@@ -1,4 +1,6 @@
-"""Parts that messages of pulls and pushes share: plans, batches of blocks, objects, URLs, refusals.
+"""Parts that pull and push messages share.
+
+Plans, batches of blocks, objects, URLs, refusals.
 
 Each has a writer to a plain value and a reader. Invariant: reading what was written gives the same value.
 """

@@ -1,4 +1,4 @@
-"""What a job of each kind is asked for, and the envelope that requests of all kinds share.
+"""The request of each kind of job, and the envelope that all requests share.
 
 Owns the values. Their texts in job rows are written and read by `formats.jobs` alone.
 """
@@ -44,7 +44,10 @@ class Envelope:
 
 @dataclass(frozen=True, slots=True)
 class RequestObjects:
-    """Keys of the objects that a job works on: `staged` is removed with the job, `upload` outlives it."""
+    """Keys of the objects that a job works on.
+
+    `staged` is removed with the job, `upload` outlives it.
+    """
 
     staged: str | None = None
     upload: str | None = None
@@ -123,7 +126,9 @@ class SendRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyRequest:
-    """A verification: of data objects, and by re-execution of transactions, besides the chain.
+    """A verification of the chain, and of data objects and transactions if asked for.
+
+    Transactions are verified by re-execution.
 
     `head` is the head when it was asked for; jobs of older releases do not say it.
     """
@@ -143,7 +148,7 @@ class IndexRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceivedFile:
-    """A file that is here: size in bytes, SHA3-256, and where it was fetched (None for an upload)."""
+    """A file that is here: size in bytes, SHA3-256, and origin (None for an upload)."""
 
     size: int
     digest: bytes

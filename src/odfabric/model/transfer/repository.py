@@ -36,7 +36,10 @@ class AliasKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteAlias:
-    """Where a dataset is pulled from or pushed to: a URL, or `repository/[account/]dataset`."""
+    """Where a dataset is pulled from or pushed to.
+
+    A URL, or `repository/[account/]dataset`.
+    """
 
     dataset: DatasetId
     kind: AliasKind

@@ -61,7 +61,7 @@ class BlocksBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectUrl:
-    """Where the bytes of an object are read or written, with the headers to send there."""
+    """Where an object's bytes are read or written, with the headers to send there."""
 
     url: str
     headers: tuple[tuple[str, str], ...] = ()
@@ -149,7 +149,10 @@ Refusal = InvalidInterval | InvalidHead | RefCollision | NameCollision | SeedOve
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullBegin:
-    """The client has the chain up to `begin_after`, and wants it up to `stop_at` (None: the head)."""
+    """The client has the chain up to `begin_after`, and wants it up to `stop_at`.
+
+    `stop_at` None: up to the head.
+    """
 
     begin_after: Multihash | None
     stop_at: Multihash | None = None

@@ -79,7 +79,9 @@ class ChainWriter(ChainReader, Protocol):
         message: OutboxMessage,
         audit: Sequence[AuditEntry] = (),
     ) -> None:
-        """Put `blocks` (oldest first) in the place of all that follows block `onto` (None: the whole chain) if the head is `expected`.
+        """Replace all that follows block `onto` by `blocks` if the head is `expected`.
+
+        `blocks` are in order, oldest first; `onto` None: they replace the whole chain.
 
         Without blocks the head goes back to `onto`. Records of keys that the replaced blocks have sealed go with them; marks of jobs
         stay. How many bytes the dataset stores is not known then. Raises as `append`, NotFound for an `onto` that the chain does not
@@ -131,7 +133,10 @@ def check_appendable(
 
 
 def check_replacement(*, onto: Multihash | None, blocks: Sequence[EncodedBlock], message: OutboxMessage) -> None:
-    """What every adapter of `replace` checks first: raises ValueError unless the parts of the call fit each other."""
+    """Raise ValueError unless the parts of a `replace` call fit each other.
+
+    Every adapter checks this first.
+    """
     if not blocks and onto is None:
         raise ValueError("a chain of no blocks")
     last = _check_links(blocks, onto, blocks[0].block.sequence_number) if blocks else onto

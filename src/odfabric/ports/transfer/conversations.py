@@ -1,4 +1,4 @@
-"""Conversations of the Smart protocol with other nodes, and the objects that their messages link to.
+"""Smart conversations with other nodes, and the objects that messages link to.
 
 Nothing that is heard is trusted: texts are read by `formats.smart`, objects are hashed by their receiver.
 """
@@ -46,7 +46,9 @@ class Conversations(Protocol):
     """Begins conversations about datasets of other nodes."""
 
     def open(self, url: str, verb: Literal["pull", "push"]) -> AbstractContextManager[Conversation]:
-        """Talk about the dataset under an `odf+http(s)://` URL, with the token of its origin; ends with the context at the latest.
+        """Talk about the dataset under an `odf+http(s)://` URL.
+
+        Uses the token of the URL's origin. Ends with the context at the latest.
 
         Raises InvalidRequest for a URL that is none and for a refusal that is none of the following; AccessDenied for a place that the
         guard refuses, and if the node does; Unauthenticated, NotFound, Determinate.

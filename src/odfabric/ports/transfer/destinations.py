@@ -43,7 +43,9 @@ class Destination(Protocol):
     def publish(
         self, blocks: Sequence[EncodedBlock], *, head: Multihash, expected: Multihash | None, alias: str, force: bool
     ) -> bool:
-        """Store the blocks, oldest first, then move the head from `expected` (None: there is none) to `head`, once.
+        """Store the blocks, then move the head from `expected` to `head`, once.
+
+        Blocks are stored oldest first. `expected` None: there is no head yet.
 
         All objects that the blocks name are there. `alias` is what the dataset is called, `account/name`. With `force` the new head does not
         continue the old one. False if somebody else has moved the head: nothing that readers see was changed.
@@ -54,20 +56,29 @@ class Destinations(Protocol):
     """Opens destinations by URL."""
 
     def open(self, url: str, *, token: str | None = None) -> Destination:
-        """Raises InvalidRequest, UnsupportedProtocol for a URL that nobody serves, AccessDenied for a place that is refused.
+        """Open the destination under a URL.
+
+        Raises InvalidRequest, UnsupportedProtocol for a URL that nobody serves, AccessDenied for a place that is
+        refused.
 
         Nothing is read or made yet. `token` is for the URL's origin only.
         """
 
 
 class RemoteStores(Protocol):
-    """Opens folders and buckets elsewhere as stores of objects, keys being paths below the URL."""
+    """Open remote folders and buckets as object stores; keys are paths below the URL."""
 
     def open(self, url: str, *, writes: bool) -> ObjectStore:
-        """Raises InvalidRequest for what is no such URL, AccessDenied for a place that may not be read, or written with `writes`.
+        """Open the store under a URL.
+
+        Raises InvalidRequest for what is no such URL, AccessDenied for a place that may not be read, or with `writes`
+        not written.
 
         Nothing is made or read yet.
         """
 
     def datasets(self, url: str, *, limit: int) -> Sequence[str]:
-        """Paths of one or two parts below the URL at which a dataset lies (`refs/head`), in order; at most `limit` folders are looked at."""
+        """Paths below the URL at which a dataset lies (`refs/head`), in order.
+
+        A path has one or two parts. Looks at no more than `limit` folders.
+        """

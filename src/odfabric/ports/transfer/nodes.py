@@ -14,7 +14,10 @@ from odfabric.model.identity import DatasetId, Name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundDataset:
-    """A dataset of a repository: `[account/]name`, and its id and kind where the repository says so."""
+    """A dataset of a repository: `[account/]name`, and id and kind if known.
+
+    The repository need not say id and kind.
+    """
 
     alias: str
     id: str | None = None

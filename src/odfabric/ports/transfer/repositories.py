@@ -11,13 +11,15 @@ from odfabric.model.transfer.repository import AliasKind, RemoteAlias, RemoteRep
 
 
 class RemoteRepositories(Protocol):
-    """Repositories of accounts and of the node, names unique in each without regard to case; they go with their account.
+    """Repositories of accounts and of the node; they go with their account.
+
+    Names are unique in each account, and in the node, without regard to case.
 
     Each change is one transaction. Raises Determinate or Indeterminate for outside failures.
     """
 
     def add(self, repository: RemoteRepository, *, maximum: int, audit: Sequence[AuditEntry] = ()) -> None:
-        """Keep a new repository of an account, or of the node, that has fewer than `maximum`.
+        """Keep a new repository of an account or the node that has fewer than `maximum`.
 
         Raises AlreadyExists for a name that is used there, LimitExceeded, NotFound for no account.
         """

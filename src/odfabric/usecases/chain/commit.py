@@ -190,7 +190,9 @@ class Commits:
         if_match: Multihash,
         by: Actor = THE_NODE,
     ) -> None:
-        """Put `blocks` in the place of all that follows `onto` (None: the whole chain): history that others may have read is gone.
+        """Replace all that follows `onto` by `blocks`; the old history is gone.
+
+        `onto` None: the whole chain is replaced. Others may have read the history that is gone.
 
         Whoever calls this has asked for the right to it; the audit names them. Without blocks the head goes back to `onto`. Raises
         HeadMoved if the head is not `if_match`, NotFound, InvalidRequest where nodes share heads, LimitExceeded, Determinate, Indeterminate.

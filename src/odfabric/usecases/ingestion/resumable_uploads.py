@@ -81,7 +81,9 @@ Accept = Callable[[StagedBody], Job | CommitResult]
 def begin_upload(
     entry: CatalogEntry, size: int, *, subject: Subject, ports: ResumablePorts, digest: str | None = None
 ) -> ResumableUpload:
-    """An upload of `size` bytes: with a `digest`, the one of this file that is not pushed yet, if there is one; else an empty one.
+    """Begin an upload of `size` bytes, or go on with that of the same `digest`.
+
+    With a `digest`, it is the upload of this file that is not pushed yet, if there is one; else an empty one.
 
     Raises LimitExceeded, InvalidRequest for a size that no file has and a digest of another form.
     """

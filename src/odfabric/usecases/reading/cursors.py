@@ -97,7 +97,10 @@ class CursorVerbs:
         self._rules = rules
 
     def of(self, subject: Subject) -> CursorVerbs:
-        """The verbs on the subject's own cursors: accounts neither see nor take each other's. Raises Unauthenticated for a stranger."""
+        """The verbs on the subject's own cursors. Raises Unauthenticated for a stranger.
+
+        Accounts neither see nor take each other's.
+        """
         account, own = signed_in(subject), copy(self)
         own._space = "" if account.name == LOCAL_ACCOUNT else str(account.id).rpartition(":")[2]
         return own

@@ -1,1 +1,1 @@
-"""Datasets between nodes, folders and buckets: pull copies, push, serve objects to peers."""
+"""Transfer between nodes, folders and buckets: pull, push, serve objects to peers."""

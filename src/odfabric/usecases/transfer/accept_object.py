@@ -1,4 +1,4 @@
-"""Take in a slice or checkpoint that a peer uploads before the blocks that name it.
+"""Take in a slice or checkpoint that a peer uploads before the blocks naming it.
 
 Invariant: bytes are hashed as they come, and nothing is kept that does not hash to its name. What is kept is visible to nobody until a chain
 names it; if none ever does, the collector takes it. Source: RFC-007; docs/threat-model.md.

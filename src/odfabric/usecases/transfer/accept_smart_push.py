@@ -264,7 +264,7 @@ class _Accepting:
         return ObjectUpload(file, self.ports.upload_to(file))
 
     def _await_uploads(self) -> None:
-        """Ask how far it is whenever nothing has come for a while, until the client is done, or silent for too long."""
+        """Ask for progress in silences, until the client is done or silent for too long."""
         limits = self.ports.limits
         silent_s = 0.0
         while True:

@@ -1,4 +1,4 @@
-"""A chain that arrives from elsewhere: its head, its blocks as received, and where its objects come from.
+"""A chain that arrives from elsewhere: head, blocks as received, object source.
 
 Invariant: nothing of it is believed. A block is handed on only if its bytes hash to its name; what else is wrong with it is found by the rules
 of chains (`receive_chain`). The two protocols differ in how they fill this, and in nothing after it.
@@ -63,7 +63,10 @@ class ArrivingChain:
 
 
 class ReceivedBlocks:
-    """Blocks that a peer serves one by one, kept in a folder as received, each hashed and decoded."""
+    """Blocks that a peer serves one by one: kept as received, hashed and decoded.
+
+    They are kept in a folder.
+    """
 
     def __init__(self, server: BlockServer, folder: Path) -> None:
         self._server = server

@@ -42,7 +42,10 @@ class SendPorts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """What a push brought there: the head, how many blocks and objects, and the bytes of the latter; `replaced` blocks went for them."""
+    """What a push brought: head, blocks, objects, and the bytes of the objects.
+
+    `replaced`: how many blocks of the destination they replaced.
+    """
 
     head: Multihash
     blocks: int = 0
@@ -113,7 +116,10 @@ def _relation(
     *,
     ports: SendPorts,
 ) -> ChainRelation:
-    """How the destination, whose head is `theirs`, stands to the chain of this node: in the relation it is `ours`, this node `theirs`."""
+    """How the destination, with head `theirs`, relates to this node's chain.
+
+    In the relation the destination is `ours`, this node `theirs`.
+    """
     known = ports.repository.chains.row(entry.id, theirs) if theirs is not None else None
     if theirs is None or known is not None:
         missing = head.sequence_number - (known.sequence_number if known else -1)

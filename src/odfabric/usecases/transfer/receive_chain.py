@@ -1,4 +1,6 @@
-"""Receive a chain, check it, make it visible: the one way in for datasets that come from elsewhere, whichever protocol brings them.
+"""Receive a chain, check it, make it visible: the one way in from elsewhere.
+
+Every protocol brings its datasets in this way.
 
 Invariant: nothing of the sender is believed. Every block passes the full rules of a chain, every slice and checkpoint is hashed and compared
 with every block that names it, and only then does the head move, once, by compare-and-set. A copy never goes back or aside unless forced,
@@ -34,7 +36,10 @@ from odfabric.usecases.transfer.receive_objects import ObjectReceiver
 
 
 class ReceivingRun(Protocol):
-    """For whom a chain is received: a job (`JobRun` is one), or a conversation with whoever pushes it."""
+    """For whom a chain is received: a job, or a conversation with the pushing peer.
+
+    `JobRun` is such a job.
+    """
 
     @property
     def actor(self) -> Actor:
@@ -49,7 +54,10 @@ class ReceivingRun(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceivePorts:
-    """What receiving needs, and its limits: blocks of a chain, bytes of an object, objects at once."""
+    """What receiving needs, and its limits.
+
+    Limits: blocks of a chain, bytes of an object, objects at once.
+    """
 
     repository: Repository
     commits: Commits
@@ -62,7 +70,9 @@ class ReceivePorts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Landing:
-    """What the arriving chain becomes here: the dataset `alias`, a copy of `remote_url` if there is one.
+    """What the arriving chain becomes here: the dataset `alias`.
+
+    It is a copy of `remote_url` if there is one.
 
     `grants` are given on a dataset that is new. With `force` a chain that is ahead or aside is replaced.
     """
@@ -154,7 +164,10 @@ def plan_receipt(arriving: ArrivingChain, landing: Landing, *, ports: ReceivePor
 
 
 def check_forward(relation: ChainRelation, *, destination: Multihash | None, source: Multihash) -> None:
-    """Raises DestinationAhead, ChainsDiverged unless the destination (`ours`) only lacks blocks of the source (`theirs`)."""
+    """Refuse a destination (`ours`) that does more than lack blocks of the source.
+
+    The source is `theirs`. Raises DestinationAhead, ChainsDiverged.
+    """
     match relation.order:
         case ChainOrder.AHEAD:
             raise DestinationAhead(
@@ -195,7 +208,10 @@ def check_chain(state: ChainState, blocks: Sequence[EncodedBlock], *, clock: Clo
 
 
 def check_same_dataset(entry: CatalogEntry, seed: Seed) -> None:
-    """Raises InvalidRequest if the arriving chain is of another dataset or kind than the one that has the name here."""
+    """Raise InvalidRequest if the chain is not of the dataset that has the name here.
+
+    Its dataset and its kind must be the same.
+    """
     if (seed.dataset_id, seed.dataset_kind) != (entry.id, entry.kind):
         raise InvalidRequest(
             f"overwriting dataset id or kind is restricted: {entry.alias} is {entry.id}, the source is {seed.dataset_id}",

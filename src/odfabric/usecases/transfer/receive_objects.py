@@ -103,7 +103,7 @@ class ObjectReceiver:
         return file.size
 
     def _file(self, wanted: _Wanted, link: ChainLink, path: Path) -> _LocalFile:
-        """The object from the store, or if that has none, or a damaged one, from the source."""
+        """The object from the store, or from the source if that one is missing or damaged."""
         name = wanted.declared.physical_hash
         if wanted.declared.size > self.object_bytes_max:
             maximum = self.object_bytes_max
@@ -149,7 +149,10 @@ class ObjectReceiver:
 def missing_objects(
     dataset: DatasetId, blocks: Sequence[EncodedBlock], *, objects: ObjectStore
 ) -> list[tuple[str, DataSlice | Checkpoint]]:
-    """Folder and declaration of each object of the blocks that the store does not have, each once, oldest first."""
+    """Objects of the blocks that the store lacks: folder and declaration of each.
+
+    Each comes once, oldest first.
+    """
     wanted = _wanted_by_name(blocks)
     return [
         (area, declared)
@@ -177,7 +180,10 @@ def declared_objects(encoded: EncodedBlock) -> Iterator[tuple[str, DataSlice | C
 
 
 def _wanted(before: ChainState, blocks: Sequence[EncodedBlock]) -> list[_Wanted]:
-    """Each object once: blocks repeat the checkpoint of those before them, and its bytes are looked at once."""
+    """Each object once, with all blocks that name it.
+
+    Blocks repeat the checkpoint of those before them, and its bytes are looked at once.
+    """
     found: dict[tuple[str, Multihash], _Wanted] = {}
     state = before
     for encoded in blocks:

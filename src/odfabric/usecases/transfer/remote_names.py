@@ -1,4 +1,4 @@
-"""Find out where a dataset elsewhere is: from a name, a repository or an alias to a URL.
+"""Find a remote dataset: from a name, repository or alias to a URL.
 
 Owns the questions that are asked of nodes on the way (the account of a token, the name a dataset has there). Not here: the choice itself
 (`domain.transfer.addressing`). Source: RFC-007.
@@ -80,7 +80,10 @@ class RemoteNames:
                 )
 
     def is_remote(self, text: str, subject: Subject) -> bool:
-        """Whether `text` names a dataset elsewhere: `x/dataset` does if `x` is a known repository. Raises InvalidName."""
+        """Whether `text` names a dataset elsewhere. Raises InvalidName.
+
+        `x/dataset` does if `x` is a known repository.
+        """
         match parse_dataset_ref_any(text):
             case DatasetUrl() | DatasetAliasRemote() | DatasetIdRemote():
                 return True
@@ -90,7 +93,9 @@ class RemoteNames:
                 return False
 
     def push_target(self, entry: CatalogEntry, text: str | None, subject: Subject) -> PushTarget:
-        """Where a dataset is pushed to: `text` if given, else its only push alias, else the only repository.
+        """Where a dataset is pushed to: `text`, or the only place that is known.
+
+        If `text` is not given, its only push alias, else the only repository.
 
         Raises AmbiguousRepository, EmptyRepositoryList, NotFound, InvalidName, UnsupportedProtocol.
         """

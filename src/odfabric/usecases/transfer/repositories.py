@@ -1,4 +1,4 @@
-"""Repositories elsewhere: names for prefixes of URLs, of an account or of the node.
+"""Remote repositories: names for prefixes of URLs, of an account or of the node.
 
 Owns who may change which: an account its own, an admin those of the node, which every account uses. No network is asked.
 """

@@ -20,7 +20,9 @@ def search_remote(
     nodes: RemoteNodes,
     listing_max: int,
 ) -> list[dict[str, object]]:
-    """`{alias, id, kind}` of datasets whose alias has `words` in it, of a node also those that it finds otherwise.
+    """`{alias, id, kind}` of remote datasets whose alias has `words` in it.
+
+    A node also gives those that it finds otherwise.
 
     `alias` is `repository/[account/]dataset`, as `pull` takes it. Raises Determinate, AccessDenied, CorruptedSource, InvalidRequest.
     """
@@ -34,7 +36,7 @@ def search_remote(
 
 
 def _is_named(path: str) -> bool:
-    """Whether the path can be written as a reference: others are found by their URL only."""
+    """Whether the path can be written as a reference; others are found by URL only."""
     parts: Sequence[str] = path.split("/")
     try:
         return 1 <= len(parts) <= 2 and all(parse_name(part) is not None for part in parts)

@@ -1,4 +1,4 @@
-"""Push a dataset to where somebody asked, as a job: find the place, send, remember it.
+"""Push a dataset to the requested place, as a job: find it, send, remember it.
 
 Invariant: it is done with the rights that the asker has at that moment. Replacing what is there takes the right to rewrite the dataset's
 history, and the audit names who did it. The job names no dataset: those who write to it do not wait for a slow network.
@@ -78,7 +78,10 @@ def enqueue_send(
 
 
 def run_send(job: Job, run: JobRun, *, subject: Subject, verbs: SendVerbs) -> dict[str, object]:
-    """Run a queued push; `{id, alias, to, head, blocks, objects, bytes, replacedBlocks, upToDate}`. Raises as `push_remote`, AccessDenied."""
+    """Run a queued push and give its result.
+
+    `{id, alias, to, head, blocks, objects, bytes, replacedBlocks, upToDate}`. Raises as `push_remote`, AccessDenied.
+    """
     asked = read_send_request(job)
     entry, request = verbs.sending.repository.resolve(asked.dataset), asked.wish
     _check(entry, request, subject, verbs.access)

@@ -105,7 +105,7 @@ def read_blocks_wanted_flag(text: str) -> bool:
 
 
 def message_for_peer(error: OdfError) -> str:
-    """What a peer is to know: what it did wrong, or which limit it met, and nothing of our own trouble."""
+    """The message for a peer: its mistake or the limit it met, not our own trouble."""
     return error.message if error.code not in _OURS else INTERNAL
 
 

@@ -1,4 +1,6 @@
-"""Objects of a chain that a Smart server links to: asked for when they are wanted, all that are missing at once.
+"""Objects of a chain that a Smart server links to, asked for when needed.
+
+All that are missing are asked for at once.
 
 Invariant: what arrives is hashed by `receive_objects` as anything else is; a link that has expired, or was not given, is asked for once more.
 """

@@ -1,4 +1,6 @@
-"""What both ends and both directions of a Smart transfer need: batches of blocks, plans, objects, refusals as errors.
+"""What both ends and both directions of a Smart transfer need.
+
+Batches of blocks, plans, objects, refusals as errors.
 
 Owns the way from stored blocks to a batch and back. Invariant: of a batch nothing is believed but that its blocks hash to their names; the
 rules of chains are `receive_chain`'s. Source: RFC-008; RFC-007.

@@ -225,7 +225,10 @@ class _Sending:
         self._run.report(EngineProgress(stage=stage, done=self.uploaded_bytes, total=total, unit=BYTES))
 
     def _await_confirmation(self, talk: Conversation, remote: RemoteDataset) -> None:
-        """A late question about progress reads like the confirmation, so that the node's head is what counts."""
+        """Wait until the node's head shows that the push is there.
+
+        A late question about progress reads like the confirmation, so the node's head is what counts.
+        """
         said, limits = self._push.url, self._peers.limits
         seconds_max = limits.objects_wait_s_max
         for _ in range(3):

@@ -148,7 +148,7 @@ def _missing_inputs(verification: _Verification) -> list[str]:
 
 
 def verification_answer(report: VerificationReport) -> dict[str, object]:
-    """As JSON; `skipped` says what could not be judged, and is there only if there is any."""
+    """As JSON; `skipped`, only if there is any, says what could not be judged."""
     problems = report.problems
     answer: dict[str, object] = {
         "ok": not problems,

@@ -1,4 +1,4 @@
-"""Datasets themselves, bound to a node's ports: created, deleted, found, and what their chains say."""
+"""Datasets, bound to a node's ports: create, delete, find, read their chains."""
 
 from __future__ import annotations
 

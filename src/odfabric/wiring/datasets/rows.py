@@ -1,4 +1,7 @@
-"""Rows of datasets, bound to a node's ports: the last ones, the current state, and queries."""
+"""Rows of datasets, bound to a node's ports: the last, the current, and queries.
+
+The current ones are the state of a dataset.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a node serves to other nodes, bound to its ports: heads, blocks and objects of its datasets."""
+"""What a node serves to other nodes, bound to its ports.
+
+Heads, blocks and objects of its datasets.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What people ask for and a job does later, bound to a node's ports: pushes, pulls, verifications."""
+"""Requests that jobs carry out later, bound to a node's ports.
+
+Pushes, pulls, verifications.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Jobs, bound to a node's ports: looked at and cancelled by people, leased and run by workers."""
+"""Jobs, bound to a node's ports.
+
+People look at them and cancel them, workers lease and run them.
+"""
 
 from __future__ import annotations
 

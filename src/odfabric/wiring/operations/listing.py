@@ -21,7 +21,10 @@ from odfabric.wiring.places.database_place import database_place
 
 
 def list_datasets(settings: Settings) -> Iterator[tuple[CatalogEntry, Head]]:
-    """All datasets in order of name, as `DatasetVerbs.page` shows them to the operator. Raises InvalidRequest, Determinate, Indeterminate, Corrupt."""
+    """All datasets in order of name, as `DatasetVerbs.page` shows the operator.
+
+    Raises InvalidRequest, Determinate, Indeterminate, Corrupt.
+    """
     with ExitStack() as closing:
         catalog, head_of = _catalog(settings, closing)
         after = None

@@ -1,1 +1,1 @@
-"""Where a node keeps things: its database, its object store, its keys, and which node it is."""
+"""Where a node keeps things: database, object store, keys; and which node it is."""

@@ -71,7 +71,7 @@ class SmartVerbs:
         return self.access.find(subject, Action.READ, account, dataset)
 
     def may_push(self, subject: Subject, account: str, dataset: str) -> DatasetAlias:
-        """The alias of a dataset that the subject may write, or may make if it is not there.
+        """The alias of a dataset that the subject may write, or make if it is missing.
 
         Raises Unauthenticated for strangers, AccessDenied, NotFound for a dataset that may not be read and for an account that is not there,
         InvalidName.
@@ -95,7 +95,10 @@ class SmartVerbs:
             return alias
 
     def check_push(self, subject: Subject, alias: DatasetAlias) -> None:
-        """Raises LimitExceeded where the owner's space or datasets are used up, and as `may_push`."""
+        """Check the owner's room for a push, besides what `may_push` checks.
+
+        Raises LimitExceeded where the owner's space or datasets are used up, and as `may_push`.
+        """
         rights = PullRights(subject=subject, access=self.access, quotas=self.quotas)
         rights.check_copy(alias, self.repository.find(alias))
 

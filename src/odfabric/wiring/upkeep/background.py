@@ -1,4 +1,7 @@
-"""What workers do without being asked, bound to a node's ports: consequences of commits, deliveries, leftovers."""
+"""What workers do unasked, bound to a node's ports.
+
+Consequences of commits, deliveries, leftovers.
+"""
 
 from __future__ import annotations
 

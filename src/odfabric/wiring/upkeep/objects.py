@@ -1,4 +1,7 @@
-"""The object store as a whole, bound to a node's ports: the database rebuilt from it, and objects that no chain names collected."""
+"""The object store as a whole, bound to a node's ports: rebuild and collect.
+
+The database is rebuilt from it, and objects that no chain names are collected.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The query that `docs/engine.md` follows through the layers has the forms that the page shows."""
+"""The query of `docs/engine.md` has the forms that the page shows in each layer."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_the_page_shows_the_forms_of_its_query(
 
 
 def watched(call: EngineCall, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], list[str]]:
-    """Rows that a stage reads, and what its result changes by, as transactions compute them."""
+    """Rows that a stage reads and changes of its result, as transactions compute them."""
     read: list[str] = []
     changed: list[str] = []
     changes, apply = BoundPlan.changes, RowsRun.apply

@@ -24,7 +24,7 @@ from tests.services.engine.transforming import A, Derivative, Input, R
 
 
 class PartialReadWatch:
-    """What becomes of partial reads of one class, which choose rows however few they leave out.
+    """Watches partial reads of one class; they choose rows however few they omit.
 
     `found` says for each stage whether it has one, `by_few` for each time that rows were chosen whether there was a key of which not all
     were, `doubtful` whether there was one of which all were.

@@ -1,4 +1,6 @@
-"""A finite lateness over all that waits for the watermark: which rows are dropped, what is read then, what is removed.
+"""A finite lateness over all that waits for the watermark.
+
+Which rows are dropped, what is read then, what is removed.
 
 The judge is the same query without the hint over inputs from which a few lines of Python have taken the rows that are too late.
 """

@@ -1,4 +1,7 @@
-"""Rows in time and late ones where several places read an input: joins within a span of times, subqueries, temporal joins in steps."""
+"""Late rows, and rows in time, where several places read an input.
+
+Joins within a span of times, subqueries, temporal joins in steps.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""State expiry changes nothing: random queries under a finite lateness, with what they may remove and with all rows kept.
+"""State expiry changes nothing.
+
+Random queries under a finite lateness run with what they may remove and with all rows kept.
 
 `ODF_FORGET_CASES` says how many compositions run (default 6) beside each eighth named shape; `ODF_FORGET_SEED` moves
 them to other numbers, `ODF_FORGET_ONLY` runs one, such as `composed:123`. What is dropped is the same in both runs; that it is the
@@ -39,7 +41,10 @@ SHAPES_EVERY = 1 if CASES >= 100 else 8
 
 @dataclass
 class Tally:
-    """`expired` counts queries that have something to remove, `refused` those in which nothing ends."""
+    """Counts of queries by what they have to remove.
+
+    `expired` counts queries that have something to remove, `refused` those in which nothing ends.
+    """
 
     expired: int = 0
     kept_all: int = 0

@@ -1,4 +1,7 @@
-"""All that is wrong with a transform is told at once, and where it can be corrected soundly, the corrected one is suggested."""
+"""All problems of a transform come at once, with a sound correction if any.
+
+Where it can be corrected soundly, the corrected one is suggested.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Messages of the Smart protocol: the literal texts of the facts page, a law of writing and reading, evil texts."""
+"""Messages of the Smart protocol: literal texts, a round-trip law, evil texts.
+
+The literal texts are those of the facts page; the law is of writing and reading.
+"""
 
 from __future__ import annotations
 

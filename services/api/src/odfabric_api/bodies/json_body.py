@@ -1,4 +1,7 @@
-"""JSON bodies, read strictly: UTF-8, no duplicate keys, no NaN, bounded depth, no unknown members."""
+"""Strict JSON bodies.
+
+UTF-8, no duplicate keys, no NaN, bounded depth, no unknown members.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Routes of repositories elsewhere: names for prefixes of URLs, of an account or of the node; and where a dataset is pushed to."""
+"""Routes of remote repositories, and of where a dataset is pushed to.
+
+Repositories are names for prefixes of URLs, of an account or of the node.
+"""
 
 from __future__ import annotations
 

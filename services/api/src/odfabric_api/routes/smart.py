@@ -139,7 +139,10 @@ async def _refuse(socket: WebSocket, request: Request, error: OdfError) -> None:
 
 
 def _place(request: Request) -> Callable[[str, Multihash], ObjectUrl]:
-    """Where the node itself reads and takes objects, with the caller's own token: nobody else learns of it."""
+    """Where the node itself reads and takes objects, with the caller's own token.
+
+    Nobody else learns of the token.
+    """
     public: str | None = node_of(request).settings.public_url
     origin = public.rstrip("/") if public is not None else public_origin(request)
     base = origin + request.url.path.rpartition("/")[0]

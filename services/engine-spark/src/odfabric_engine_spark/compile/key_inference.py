@@ -370,7 +370,7 @@ class Inference:
         return self._cut(node, value) if can_be_kept(output_of(node.plan)) else (node, value)
 
     def _looked_up(self, plan: Plan, below: Plan) -> tuple[Node, Value, TimeBoundedPart | None]:
-        """The union of rows and versions below a temporal join, perhaps under a choice of its columns."""
+        """The union of rows and versions below a temporal join, perhaps projected."""
         if simple_name(below) == "Project":
             node, value, bounded_part = self._looked_up(plan, children(below)[0])
             return Node(below, [node]), value, bounded_part

@@ -57,7 +57,7 @@ def judge_query(request: ValidateRequest, call: EngineCall) -> ValidateResult:
 
 
 def _judged(request: ValidateRequest, call: EngineCall) -> ValidateResult:
-    """The judgement, with all that is wrong with the statements and with what they are when it is corrected."""
+    """The judgement, with all problems of the statements and their corrected form."""
     call.progress("validate")
     try:
         return accepted_query(request, call)

@@ -214,7 +214,7 @@ def _may_be_plain(request: IngestRequest) -> bool:
 def _merged(
     request: IngestRequest, prepared: Prepared, rows: InputRows, shape: SliceShape, call: EngineCall
 ) -> WrittenSlice:
-    """The slice that Spark makes of `rows`, which are those of `prepared` as slices hold them."""
+    """The slice that Spark makes of `rows`: those of `prepared` as slices hold them."""
     schema, vocabulary = shape.schema, shape.vocabulary
     history = None if isinstance(request.merge, MergeStrategyAppend) else _history(request, schema, call)
     merged = merge_rows(

@@ -61,7 +61,7 @@ class InputTable:
         return frozenset({names.offset, names.operation_type, names.system_time})
 
     def scan(self, catalyst: Catalyst) -> Plan:
-        """A fresh scan that shows every column but the hidden ones, which can still be named."""
+        """A fresh scan that shows all columns but the hidden ones, which can be named."""
         relation = marked_relation(catalyst, self.spark)
         attributes = output_of(relation)
         visible = [attribute for attribute in attributes if attribute.name() not in self.hidden]

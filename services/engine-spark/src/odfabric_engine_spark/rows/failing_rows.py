@@ -162,7 +162,10 @@ class FewestRows:
         return InvalidData(f"{problem.message.removesuffix('.')}{where}", place=place, hint=problem.hint)
 
     def _reduce(self, scan: int, check: Check) -> None:
-        """Leaves out rows of a scan: all of them, then parts, which become smaller where none can be left out."""
+        """Leave out rows of a scan: all of them, then parts.
+
+        The parts become smaller where none can be left out.
+        """
         if self._row_wise and len(self._scans) > 1 and self._fails(scan, self._scans[scan].slice(0, 0), check):
             return
         parts = 2

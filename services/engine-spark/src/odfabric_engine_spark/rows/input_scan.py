@@ -138,7 +138,10 @@ def weights_of(operations: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
 
 
 def columns_needed(catalyst: Catalyst, plan: Plan, results: Sequence[Expression]) -> list[frozenset[str]]:
-    """Names of the columns that expressions over a plan need from each scan, from left to right."""
+    """Columns of each scan that expressions over a plan need, from left to right.
+
+    The columns are given by name.
+    """
     pruned = catalyst.settled(catalyst.logical.Project(catalyst.seq(results), plan), "ColumnPruning")
     found: list[frozenset[str]] = []
     _collect_needed(pruned, found)

@@ -32,7 +32,9 @@ ResultT = TypeVar("ResultT")
 def in_pieces(
     scans: Sequence[RowsT], compute: Callable[[Sequence[RowsT]], ResultT], call: EngineCall, *, rows_max: int
 ) -> Iterator[ResultT]:
-    """What is computed of the rows of all scans, at most so many at once, scan by scan; at least one result.
+    """Compute over the rows of all scans in pieces; yields at least one result.
+
+    A piece has at most `rows_max` rows; pieces follow scan by scan.
 
     Raises LimitExceeded for one row of which too much comes, and what `compute` raises but ResultTooLarge.
     """

@@ -28,7 +28,7 @@ from odfabric_engine_spark.spark.catalyst.plan_nodes import (
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A plan with rows, and its hidden columns in the order in which the scans have them."""
+    """A plan with rows, and its hidden columns in the order of the scans."""
 
     plan: Plan
     hidden: list[Attribute]

@@ -105,7 +105,10 @@ class _Windowed:
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """A plan that does nothing but choose: a scan has `width` columns, hidden ones follow. Rows have a value in all `needed` columns."""
+    """A plan that does nothing but choose columns, and rows with all `needed` values.
+
+    A scan has `width` columns, hidden ones follow. Rows have a value in all `needed` columns.
+    """
 
     columns: tuple[_Chosen | _Windowed, ...]
     needed: tuple[Place, ...]

@@ -51,7 +51,7 @@ class KeyEnds:
         return np.bincount(self.keys[there], minlength=len(self.complete))
 
     def rows_of(self, some: npt.NDArray[np.bool_]) -> tuple[Longs, pa.Table]:
-        """Known rows of some keys, whose positions come first, also those that are unmatched."""
+        """Known rows of some keys, also unmatched ones; positions of the keys come first."""
         chosen = np.nonzero(self.known & (self.weights != 0) & some[self.keys])[0]
         rows = self.rows.take(pa.array(chosen))
         return self.keys[chosen], rows.set_column(0, rows.schema.field(0), pa.array(self.weights[chosen]))

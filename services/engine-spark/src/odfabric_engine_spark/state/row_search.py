@@ -239,7 +239,7 @@ def _first_not(begins: Longs, ends: Longs, is_before: Callable[[Longs, Longs], _
 
 
 def _weights_at(run: Run, positions: Longs, some: Longs, dropped_to_us: int | None) -> Longs:
-    """The weights of the rows at some of the positions, 0 for the others and for what is removed."""
+    """Weights of the rows at some of the positions, 0 for others and removed rows."""
     weights = np.zeros(len(positions), dtype=np.int64)
     names = [WEIGHT, CLOSES] if CLOSES in run.schema.names else [WEIGHT]
     found = run.take(positions[some], names)

@@ -70,7 +70,10 @@ class StateToStore(Protocol):
 def runs_to_store(
     runs: Sequence[Run], write: Callable[[range], WrittenRun], *, whole: bool, dropped_to_us: int | None
 ) -> list[Run | WrittenRun]:
-    """As `StateToStore.to_store`: `write` makes one run of neighbours, who are told by their places in `runs`."""
+    """As `StateToStore.to_store`: `write` makes one run of neighbours.
+
+    The neighbours are given by their places in `runs`.
+    """
     to_store: list[Run | WrittenRun] = []
     shares = [0.0 if dropped_to_us is None else run.close_times.share_closed(dropped_to_us) for run in runs]
     sizes = [len(run) for run in runs]

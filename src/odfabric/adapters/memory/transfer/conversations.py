@@ -1,4 +1,7 @@
-"""Conversations of the Smart protocol within one process, and objects linked to by URLs that exist there only."""
+"""Smart conversations and linked objects within one process.
+
+The objects are linked to by URLs that exist in this process only.
+"""
 
 from __future__ import annotations
 
@@ -104,7 +107,10 @@ class MemoryConversations:
 
 
 class MemoryLinkedObjects:
-    """`ports.transfer.conversations.LinkedObjects` with a reader and a writer for the beginning of URLs."""
+    """`ports.transfer.conversations.LinkedObjects` with readers and writers by prefix.
+
+    Each beginning of URLs has a reader and a writer.
+    """
 
     def __init__(self) -> None:
         self._places: dict[str, tuple[Read, Write]] = {}

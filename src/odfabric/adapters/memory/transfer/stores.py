@@ -12,7 +12,10 @@ from odfabric.ports.node.clock import Clock
 
 
 class MemoryRemoteStores:
-    """`ports.transfer.destinations.RemoteStores`: a store for each URL, whose dataset can be pulled from there."""
+    """`ports.transfer.destinations.RemoteStores`: a store for each URL.
+
+    The dataset in a store can be pulled from its URL.
+    """
 
     def __init__(self, remotes: MemoryRemoteDatasets, clock: Clock) -> None:
         self._remotes = remotes

@@ -272,7 +272,7 @@ def _kept(connection: Connection, dataset: DatasetId, onto: Multihash | None) ->
 
 
 def _drop_above(connection: Connection, dataset: DatasetId, number: int) -> None:
-    """Take out the rows of blocks above a sequence number, and the records of keys that they have sealed."""
+    """Delete blocks above a sequence number, and the records of keys they sealed."""
     gone = (blocks.c.dataset_id == dataset) & (blocks.c.sequence_number > number)
     sealed = idempotency.c.block_hash.in_(select(blocks.c.hash).where(gone))
     connection.execute(delete(idempotency).where(idempotency.c.dataset_id == dataset, sealed))

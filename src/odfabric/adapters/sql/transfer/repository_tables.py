@@ -1,4 +1,4 @@
-"""The tables of repositories elsewhere and of aliases there, beside the others of `tables`."""
+"""Tables of remote repositories and aliases, beside the others of `tables`."""
 
 from __future__ import annotations
 

@@ -69,7 +69,10 @@ def difference(
 
 
 def _weighed(changelog: Changelog, sign: int, rows_max: int, limit: str) -> list[tuple[Digests, Counts]]:
-    """The net rows of a changelog as hashes and counts, which are negative for unmatched retractions."""
+    """The net rows of a changelog as hashes and counts.
+
+    Counts are negative for unmatched retractions.
+    """
     pieces: list[tuple[Digests, Counts]] = []
     waiting = 0
     for changes in changelog():

@@ -123,7 +123,10 @@ class AggregateRun:
             self.states.values[at].rows.add_grown(grown)
 
     def drop_closed(self, to_us: int) -> None:
-        """Removes groups that closed at an instant or before: rows for them are dropped from now on."""
+        """Remove groups that closed at an instant or before.
+
+        Rows for them are dropped from now on.
+        """
         if self.shape.end_column is not None:
             kept = self.states.groups.without(self.shape.end_column, to_us=to_us)
             self.states = GroupStates(kept, self.states.values)

@@ -93,7 +93,10 @@ class GroupRun:
         return self._run.named_states(name)
 
     def expire(self, rules: StageExpiry, bounds: Bounds) -> None:
-        """Removes groups that nothing can need again: rows that could change them are dropped from now on."""
+        """Remove groups that nothing can need again.
+
+        Rows that could change them are dropped from now on.
+        """
         if rules.groups_us is not None:
             self._run.drop_closed(bounds.after_us - rules.groups_us)
 

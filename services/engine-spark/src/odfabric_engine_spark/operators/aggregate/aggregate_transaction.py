@@ -61,7 +61,7 @@ class _Run:
 
 @dataclass(slots=True)
 class _Piece:
-    """Rows that are aggregated together: those of each scan, with the number of the step that brings them."""
+    """Rows aggregated together: those of each scan, with the number of their step."""
 
     by_scan: list[list[tuple[int, pa.Table]]]
     rows: int = 0
@@ -161,7 +161,11 @@ class AggregateTransaction:
         yield piece
 
     def _step_rows(self, run: _Run, *, rows_max: int, bytes_max: int) -> Iterator[tuple[int, int, pa.Table]]:
-        """A scan, the number of a step within the run, and some of the rows that it brings; all of them, one after the other."""
+        """All rows that the steps of a run bring, in portions.
+
+        Each portion is a scan, the number of a step within the run, and some of the rows; they come one after the
+        other.
+        """
         for number, step in enumerate(run.steps):
             for scan, each in enumerate(self._query.scans):
                 if self._positions[each.alias] == step.input:

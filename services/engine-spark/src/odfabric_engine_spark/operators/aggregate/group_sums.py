@@ -53,7 +53,9 @@ class Marks:
 
 @dataclass(frozen=True, slots=True)
 class PartialSums:
-    """What rows add to groups: for each the position of its key, its step, and its statistics. Sorted by key and step.
+    """What rows add to groups, sorted by key and step.
+
+    For each: the position of its key, its step, and its statistics.
 
     Keys are in the order of their `hashes`, so that those of a part lie side by side.
     """

@@ -125,7 +125,10 @@ class Versions:
 
 @dataclass(frozen=True, slots=True)
 class Advanced:
-    """What sums do to a part of the groups: what is told, and what is to be kept of groups and of the values of statistics."""
+    """What sums do to a part of the groups: what to announce and what to keep.
+
+    What is kept is of groups and of the values of statistics.
+    """
 
     versions: Versions
     groups: Run
@@ -248,7 +251,10 @@ class GroupVersions:
         return _Work(keys, columns, positions, values, ends)
 
     def _events(self, work: _Work, sums: PartialSums) -> npt.NDArray[np.int64]:
-        """(group, step, position in the sums or -1), sorted: sums, and closes that no row comes with."""
+        """Sums, and closes that no row comes with, sorted.
+
+        Each is (group, step, position in the sums or -1).
+        """
         rows = np.stack([sums.groups, sums.steps, np.arange(len(sums.groups))], axis=1)
         if work.ends is None:
             return rows

@@ -99,7 +99,7 @@ _SIDES_MAX = 1 << 33
 
 @dataclass(frozen=True, slots=True)
 class StoredRows:
-    """Where tasks find a state: its runs, oldest first, and which rows of them are removed."""
+    """Where tasks find a state: its runs, oldest first, and which rows are removed."""
 
     files: tuple[RunFile, ...]
     dropped_to_us: int | None

@@ -33,7 +33,9 @@ from odfabric_engine_spark.state.run import HASH, distinct, hashes_of
 
 @dataclass(frozen=True, slots=True)
 class BoundedFrameRead(StoredOrder):
-    """A partial read: windows over rows of one key in an order reach `rows` rows to both sides, or `span` in the numbers of the first column.
+    """A partial read for windows over a bounded frame of one key's ordered rows.
+
+    Windows reach `rows` rows to both sides, or `span` in the numbers of the first column.
 
     `dense`: rows that tie in the first column count as one.
     """

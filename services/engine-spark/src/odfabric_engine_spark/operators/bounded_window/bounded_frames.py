@@ -48,7 +48,7 @@ class BoundedWindow(OrderedRows):
 
 
 def bounded_frames_of(catalyst: Catalyst, stage: RowsStage) -> BoundedFrameRead | None:
-    """What windows over a stage's only scan reach, if they do not reach all rows of a key."""
+    """The reach of windows over a stage's only scan, None if it is a whole key."""
     found = only_scan(stage)
     if found is None:
         return None

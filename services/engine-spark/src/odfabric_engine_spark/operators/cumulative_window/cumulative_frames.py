@@ -111,7 +111,10 @@ class CumulativeWindow(OrderedRows):
 
 
 def cumulative_window(window: Plan) -> CumulativeWindow | None:
-    """A Window node as such one, None if it is another, or looks at rows within a bounded frame alone."""
+    """A Window node as a cumulative window, None if it is none.
+
+    None also if it looks only at rows within a bounded frame.
+    """
     order = order_by_numbers(window)
     if not order:
         return None
@@ -157,7 +160,11 @@ def cumulative_windows_of(catalyst: Catalyst, stage: RowsStage) -> tuple[Cumulat
 
 @dataclass(frozen=True, slots=True)
 class _Kinds:
-    """The windows of a stage: those that go on, what their columns need `before`, by position and id; those of rows within a bounded frame; and by the columns of its partition each other one."""
+    """The windows of a stage, by kind.
+
+    Those that go on, with what their columns need `before`, by position and id; those of rows within a bounded frame;
+    and each other one by the columns of its partition.
+    """
 
     cumulative: list[CumulativeRead] = field(default_factory=list)
     before: dict[int, dict[int, Before]] = field(default_factory=dict)

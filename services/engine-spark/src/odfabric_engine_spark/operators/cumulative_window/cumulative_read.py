@@ -39,7 +39,9 @@ _WITHDRAWN_MAX = 100_000
 
 @dataclass(frozen=True, slots=True)
 class CumulativeRead(StoredOrder):
-    """A partial read: windows over rows of one key, `greatest`: from those that are stored last on, need `before` of the rows that are cut off.
+    """A partial read for windows that need `before` of the rows that are cut off.
+
+    Windows are over rows of one key; `greatest`: they begin with the rows that are stored last.
 
     Windows among them reach `rows` rows, or `span` in the numbers of the first column, as `nearby` has them. `dense`: rows that tie in it count as one.
     """
@@ -162,7 +164,10 @@ class CumulativeRead(StoredOrder):
         return ~numbers if self.greatest else numbers
 
     def _unmatched(self, state: RowState, places: Places, withdrawn: Sequence[SomeRows]) -> Mask:
-        """Keys of which a row that was withdrawn was not there are in doubt: an unmatched retraction is not counted."""
+        """Keys in doubt because a row that was withdrawn was not there.
+
+        An unmatched retraction is not counted.
+        """
         found = np.zeros(len(places), dtype=bool)
         if sum(int(some.counts.sum()) for some in withdrawn) > _WITHDRAWN_MAX:
             for some in withdrawn:

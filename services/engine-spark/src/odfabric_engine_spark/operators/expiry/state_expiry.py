@@ -30,7 +30,10 @@ from odfabric_engine_spark.spark.catalyst.plan_nodes import Catalyst, Expression
 
 @dataclass(frozen=True, slots=True)
 class SessionRule:
-    """A session is removed once its end, which its rows close at, is `reach_us` before the bound."""
+    """Removes a session once its end is `reach_us` before the bound.
+
+    Its end is the instant at which its rows close.
+    """
 
     scans: tuple[StageScan, ...]
     gap_us: int
@@ -51,7 +54,10 @@ class VersionRule:
 
 @dataclass(slots=True)
 class StageExpiry:
-    """Of one stage: how long before the bound rows of scans, or groups, must close to be removed by that alone."""
+    """When rows of scans, or groups, of one stage are removed by their instant alone.
+
+    The values say how long before the bound they must close.
+    """
 
     groups_us: int | None = None
     rows_us: dict[StageScan, int] = field(default_factory=dict)

@@ -212,7 +212,10 @@ class RowsRun:
     def _needed(
         self, incoming: dict[StageScan, Incoming], touched: Sequence[_Touched]
     ) -> tuple[dict[StageScan, Incoming], dict[StageScan, Hashes]]:
-        """New rows that something can come of, and keys of each scan by which old ones are looked up: what is withdrawn among them."""
+        """New rows that can have a result, and the keys by which old rows are looked up.
+
+        The keys are by scan, and those of withdrawn rows are among them.
+        """
         present = KeysPresent({scan: each.hashes for scan, each in incoming.items()}, self._known)
         bound, asked = dict(incoming), {}
         for subplan, keys in zip(self._stage.subplans, touched, strict=True):
@@ -419,7 +422,10 @@ class RowsRun:
                 each.prepare()
 
     def expire(self, rules: StageExpiry, bounds: Bounds) -> None:
-        """Removes what nothing can need again: rows that could change it are dropped from now on."""
+        """Remove what nothing can need again.
+
+        Rows that could change it are dropped from now on.
+        """
         self.stored()
         ExpiredRows(self._states, self._call.settings.stage_rows_max, self._call.check).expire(rules, bounds)
 
@@ -463,7 +469,10 @@ class RowsRun:
     def _alone(
         self, incoming: dict[StageScan, Incoming], touched: Sequence[_Touched], *, first: bool
     ) -> StageScan | None:
-        """The only scan with new rows, if each of them is mapped alone: then its old rows need not be bound."""
+        """The only scan with new rows, if each of them is mapped alone.
+
+        Its old rows need not be bound then.
+        """
         if first or any(each.moved or each.everything for each in touched):
             return None
         changed = [scan for scan, each in incoming.items() if len(each.delta)]

@@ -50,7 +50,9 @@ _TOLD = pa.schema([("share", pa.int64()), ("rows", pa.int64()), ("failure", pa.b
 
 @dataclass(frozen=True, slots=True)
 class TouchedScan:
-    """What tasks are told of a scan: `old` and `new` are the runs with its rows before the transaction and those that it adds.
+    """A scan as tasks know it: runs with its rows, and its touched keys.
+
+    `old` and `new` are the runs with its rows before the transaction and those that it adds.
 
     `schema` are its own columns, `kept_schema` those of its state, `keys` the sorted hashes of the touched keys, `narrow` those of which
     only some old rows are looked up, and from which instant on.
@@ -172,7 +174,9 @@ class StageTasks:
 
 @dataclass(frozen=True)
 class ExtractionTask:
-    """Looks up shares of the touched keys of scans, told by number, and writes their rows. Runs in a process of its own.
+    """Look up shares of the touched keys of scans, and write their rows.
+
+    Shares are given by number. Runs in a process of its own.
 
     It holds about `piece_rows` rows or `piece_bytes` bytes at once, of a single key at most `bytes_max` bytes.
     """
@@ -233,7 +237,10 @@ class ExtractionTask:
 
 
 def shares_of(scans: Sequence[TouchedScan], *, rows_each: int, at_least: int) -> tuple[Share, ...]:
-    """The keys of each scan, divided so that each share has about so many rows, but into `at_least` where it has as many keys."""
+    """The keys of each scan, divided into shares of about so many rows.
+
+    There are `at_least` shares where the scan has as many keys.
+    """
     found: list[Share] = []
     for number, scan in enumerate(scans):
         hashes = _hashes_in(scan.keys)

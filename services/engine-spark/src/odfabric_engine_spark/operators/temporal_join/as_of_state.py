@@ -42,13 +42,20 @@ from odfabric_engine_spark.state.run import HASH, WEIGHT, distinct, hashes_of
 
 @dataclass(frozen=True, slots=True)
 class VersionOrder(StoredOrder):
-    """How versions lie in their state: by their key, which is that of their subplan, then by the column at `time`."""
+    """How versions lie in their state: by key, then by the column at `time`.
+
+    The key is that of their subplan.
+    """
 
     time: int
 
     @classmethod
     def of(cls, scan: StageScan, subplan: Subplan) -> VersionOrder | None:
-        """None if a scan has no versions, or rows of its keys are not the versions of one key in the order of their times."""
+        """The order of a scan's versions, None if they have no such order.
+
+        None if the scan has no versions, or rows of its keys are not the versions of one key in the order of their
+        times.
+        """
         found = scan.version_side
         if found is None or scan.ends or subplan.wholes or subplan.always or subplan.components is None:
             return None

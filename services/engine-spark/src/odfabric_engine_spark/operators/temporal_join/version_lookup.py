@@ -14,7 +14,9 @@ from odfabric_engine_spark.spark.catalyst.plan_nodes import Catalyst, Plan, expr
 
 
 class TemporalJoinSides:
-    """Both sides of a temporal join, as long as rows of their scans are known to be mapped alone: what is noted on the scans then.
+    """Both sides of a temporal join, and what is noted on their scans.
+
+    It is noted as long as rows of their scans are known to be mapped alone.
 
     `below` is the union of rows and versions, perhaps under projections, and `value` what is known of it.
     """
@@ -44,7 +46,10 @@ class TemporalJoinSides:
             self._whole = self._whole and len(self._keys) == len(keys)
 
     def note(self) -> None:
-        """What a window has taken from scans below it is true of rows of a temporal join nevertheless."""
+        """Note again what a window has taken from the scans below it.
+
+        It is true of rows of a temporal join nevertheless.
+        """
         for scan in self._linear:
             scan.linear = True
         if self._versions is None:
@@ -57,7 +62,10 @@ class TemporalJoinSides:
             )
 
     def _closes_at(self, scan: StageScan, time: Component) -> bool:
-        """Whether the instants at which rows of a scan close are the times by which they look up versions, of one type with theirs."""
+        """Whether rows of a scan close at the times by which they look up versions.
+
+        Both must be of one type.
+        """
         own = time.get(scan)
         if own is None or len(scan.closes) != 1 or scan.joins_versions:
             return False

@@ -26,7 +26,7 @@ from odfabric_engine_spark.state.run import HASH, WEIGHT, distinct, hashes_of
 
 @dataclass(frozen=True, slots=True)
 class TopN(StoredOrder):
-    """A partial read: rows of one key are ranked by `order`, and those up to the rank `count` are taken.
+    """A partial read: ranks rows of one key by `order`, takes those up to `count`.
 
     `greatest`: the first are those that are stored last. `dense`: rows that tie have one rank, and the next ones that after it.
     """

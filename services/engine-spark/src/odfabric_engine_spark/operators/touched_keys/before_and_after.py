@@ -196,7 +196,10 @@ class _Scan:
         self._known: tuple[Any, Any] | None = None
 
     def relation(self, source: Plan) -> Plan:
-        """The rows of a source, which has the scan's columns and the tag, under the ids of the scan."""
+        """The rows of a source under the ids of the scan.
+
+        The source has the scan's columns and the tag.
+        """
         if simple_name(source) != "LocalRelation":
             return self._catalyst.logical.Project(self._named(source), source)
         schema, known = source.schema(), self._known

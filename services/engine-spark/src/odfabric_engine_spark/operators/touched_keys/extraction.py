@@ -28,7 +28,9 @@ Tags = npt.NDArray[np.int8]
 
 @dataclass(frozen=True, slots=True)
 class BoundRows:
-    """Rows of one scan; `tags` say whether they are there before the transaction, after it, or both.
+    """Rows of one scan; `tags` say if each is there before the transaction or after.
+
+    A tag may also say both.
 
     `unmatched` are rows that the transaction withdraws though they are not there, None if there are none.
     """

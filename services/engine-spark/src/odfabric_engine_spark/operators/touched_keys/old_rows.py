@@ -39,8 +39,10 @@ Times = Mapping[StageScan, RowExpressions]
 
 @dataclass(frozen=True, slots=True)
 class AskedRows:
-    """Old rows of a scan, at most `count`: of the keys `whole` all, of the keys `narrow` those that close at `since_us` or later, and
-    those that are equal to new ones. Both ascend."""
+    """Old rows to look up in a scan, at most `count`.
+
+    Of the keys `whole` all, of the keys `narrow` those that close at `since_us` or later, and those that are equal to
+    new ones. Both ascend."""
 
     whole: Hashes
     narrow: Hashes
@@ -113,7 +115,10 @@ class AskedRows:
 
 @dataclass(frozen=True, slots=True)
 class SubplanChange:
-    """What happens to scans that share keys: new rows, and keys with rows that close after `before_us`."""
+    """What happens to scans that share keys: new rows, and keys that close.
+
+    Such keys have rows that close after `before_us`.
+    """
 
     incoming: Mapping[StageScan, Incoming]
     closing: Mapping[StageScan, Hashes]

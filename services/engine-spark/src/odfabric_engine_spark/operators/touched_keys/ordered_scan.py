@@ -47,7 +47,10 @@ class By:
 
 @dataclass(frozen=True, slots=True)
 class ScanOrder:
-    """How rows of a scan are ordered: positions of the columns of their key, by what they are stored first, and which way round."""
+    """How rows of a scan are ordered: key columns, stored order and direction.
+
+    Positions of the columns of their key, the columns that they are stored by first, and which way round.
+    """
 
     keys: tuple[int, ...]
     order: tuple[OrderColumn, ...]
@@ -118,7 +121,10 @@ def order_by_numbers(window: Plan) -> list[By]:
 
 
 def only_scan(stage: RowsStage) -> tuple[StageScan, Subplan, list[Plan]] | None:
-    """The only scan of a stage, if rows of a key are all it needs, with the nodes above it, highest first."""
+    """The only scan of a stage, with the nodes above it, highest first.
+
+    None if the stage needs more than rows of a key.
+    """
     if len(stage.scans) != 1 or len(stage.subplans) != 1 or stage.scans[0].ends:
         return None
     (scan,), (subplan,) = stage.scans, stage.subplans
@@ -140,7 +146,9 @@ def places_of(columns: Sequence[Attribute]) -> dict[int, int]:
 def places_below(
     catalyst: Catalyst, projects: Sequence[Plan], columns: Sequence[Attribute], *, must_not_fail: bool
 ) -> dict[int, int] | None:
-    """The positions of a scan's columns by the ids that they have above some selections, highest first.
+    """Positions of a scan's columns by their ids above some selections.
+
+    The selections are in order, highest first.
 
     None if a row may fail there where it must not, or is dropped, or becomes several.
     """

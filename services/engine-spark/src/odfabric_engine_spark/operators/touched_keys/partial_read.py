@@ -118,7 +118,10 @@ class StoredOrder:
     order: tuple[OrderColumn, ...]
 
     def columns(self, rows: pa.Table) -> dict[str, pa.Array]:
-        """What is stored first of rows of the scan: the canonical order of these is that of the query. A column whose own it is stands there."""
+        """The columns stored first: their canonical order is that of the query.
+
+        A column of the scan whose own order that is stands there itself.
+        """
         found: dict[str, pa.Array] = {}
         for at, each in enumerate(self.order):
             name = column_name(each.position)
@@ -214,7 +217,10 @@ class StoredOrder:
         return np.repeat(before < limits[key_of], lengths)
 
     def doubtful(self, owners: Hashes, old: pa.Table, new_hashes: Hashes, new: Delta) -> Hashes:
-        """Keys of which old rows that were looked up are unmatched, or whose hash others have: among those that were not may be such that matter."""
+        """Keys for which rows that were not looked up may matter.
+
+        Of these keys old rows that were looked up are unmatched, or other keys have the same hash.
+        """
         unmatched = one_array(old.column(WEIGHT)).to_numpy() < 0
         both = np.concatenate([owners, new_hashes])
         order = stable_order(both)

@@ -24,7 +24,9 @@ from odfabric_engine_spark.state.key_hash import key_hashes
 
 @dataclass(frozen=True, slots=True)
 class ScanKeys:
-    """The key of one scan: the first `width` expressions over its row, none if all rows have one key; then when it closes.
+    """The key of one scan, as expressions over its row; then when the row closes.
+
+    The first `width` expressions are the key, none if all rows have one key.
 
     A row in which one of the keys `matched` is null meets no other: it is a key of its own, the values of the columns `whole`. So
     rows that refer to nothing, of which a table may have millions, are not looked at for each other.
@@ -45,7 +47,10 @@ class ScanKeys:
         return cls(values, len(expressions), tuple(matched) if whole else (), whole)
 
     def evaluate(self, rows: pa.Table) -> tuple[Hashes, pa.Array | None]:
-        """Hashes of the keys, and microseconds at which rows close (null: never), None if the scan has no such instant."""
+        """Hashes of the keys, and microseconds at which rows close (null: never).
+
+        None in place of the latter if the scan has no such instant.
+        """
         found = self.values.evaluate(rows)
         hashes = key_hashes(found[: self.width], rows.num_rows)
         unmatched = self._unmatched(found)

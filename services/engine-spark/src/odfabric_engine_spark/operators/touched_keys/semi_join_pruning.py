@@ -52,7 +52,10 @@ def semi_joins_of(catalyst: Catalyst, stage: RowsStage) -> SemiJoinPruning:
 
 
 class _Reading:
-    """Reads a plan from its scans up, which come in the order of the plan, and notes what each needs."""
+    """Reads a plan from its scans up, and notes what each scan needs.
+
+    The scans come in the order of the plan.
+    """
 
     def __init__(
         self, catalyst: Catalyst, scans: Iterator[StageScan], found: Mapping[StageScan, set[StageScan]]

@@ -82,7 +82,10 @@ class TemporalJoinReader:
         self._plain = plain
 
     def read(self, node: Plan) -> TemporalJoin | None:
-        """The temporal join of a LateralJoin whose left side is normal, None for any other question. Raises Refused."""
+        """The temporal join of a LateralJoin with a normal left side. Raises Refused.
+
+        None for any other question.
+        """
         table = _table_looked_up(node.right().plan(), self._primary_keys)
         if table is None:
             return None

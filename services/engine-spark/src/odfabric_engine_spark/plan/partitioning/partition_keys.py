@@ -66,7 +66,9 @@ class StageScan:
 
 @dataclass(frozen=True, slots=True)
 class JoinedVersions:
-    """Versions: rows of the scans `by` meet the last one of the same `keys` that is not later than they close, and nothing else reads them.
+    """Versions that rows of the scans `by`, and nothing else, look up.
+
+    A row meets the last version of the same `keys` that is not later than the row closes.
 
     `keys` and `time` are over the row of a version; `conditions` are what one has to pass to be found.
     """
@@ -154,7 +156,10 @@ class Tracer:
         self._catalyst = catalyst
 
     def key(self, expression: Expression, value: Value) -> Component | None:
-        """The expression as a component over all scans: choosing rows of the relation by it chooses rows of each scan."""
+        """The expression as a component over all scans.
+
+        Choosing rows of the relation by it chooses rows of each scan.
+        """
         expression = without_alias(expression)
         if not expression.deterministic() or not can_be_key(expression):
             return None
@@ -231,7 +236,10 @@ class Tracer:
         return found
 
     def _domain(self, expression: Expression, value: Value, subplan: Subplan) -> set[StageScan] | None:
-        """Scans of a subplan from whose row the expression can be computed, the same ones for each of its columns."""
+        """Scans of a subplan whose row suffices to compute the expression.
+
+        They are the same ones for each of the expression's columns.
+        """
         found: set[StageScan] | None = None
         whole = set(subplan.scans)
         for attribute in references(expression):

@@ -131,7 +131,7 @@ class Catalyst:
         return self.expressions.Alias(value, name, own_id, nothing, none, nothing)
 
     def as_columns(self, values: Sequence[Expression], columns: Sequence[Attribute]) -> Any:
-        """A Scala Seq of values of rows under the names, ids and types of a scan's columns.
+        """A Scala Seq of row values under the names, ids and types of a scan's columns.
 
         Rows that come by Arrow have all types but two that they left with: intervals of days are such of days to seconds, which have
         the same values, but other texts, and times without zone have that of the session, UTC.

@@ -1,4 +1,6 @@
-"""Rows that need no engine of queries: batches of Arrow from a scratch file of ours, with what becomes of each of them.
+"""Rows that need no query engine: Arrow batches from a scratch file of ours.
+
+They come with what becomes of each of them.
 
 Owns the second form of rows that have been read, beside the Spark frame. Invariant: both forms have the same rows in the same order with the
 same values; what only Spark can judge raises NotPlain, and Spark does it. Not here: when rows are written from this form (`plain_append`).

@@ -81,7 +81,10 @@ class InputRows:
         return replace(self, check=None)
 
     def changed(self, schema: pa.Schema, frame: Callable[[DataFrame], DataFrame], plain: Change) -> InputRows:
-        """Other rows made of these: what `frame` makes of their frame, and `plain`, alike, of each batch."""
+        """Other rows made of these: by `frame` of the frame, by `plain` of each batch.
+
+        Both make the same.
+        """
         return replace(
             self,
             schema=schema,

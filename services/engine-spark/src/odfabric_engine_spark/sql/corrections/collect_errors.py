@@ -68,7 +68,10 @@ def all_problems(queries: Sequence[str], refused: Refused, judge: Judge) -> tupl
 
 
 def _correct(texts: Sequence[CorrectedText], problems: Sequence[tuple[int, InvalidQuery]]) -> bool:
-    """Corrects names, or where there are none the order of whole results, or leaves out what nobody knows; whether anything was changed."""
+    """Correct names, else the order, else leave out gaps; whether anything changed.
+
+    The order is that of whole results; what is left out is what nobody knows.
+    """
     # From behind, so that places before stay what they are.
     ordered = sorted(problems, key=lambda one: (one[1].place.line or 0, one[1].place.column or 0), reverse=True)
     names = [texts[step].correct_name(problem) for step, problem in ordered]

@@ -101,7 +101,7 @@ class GroupValues:
 
 @dataclass(frozen=True, slots=True)
 class Accumulators:
-    """The statistics of a query, and for each of its calls how its result is made of them."""
+    """The statistics of a query, and how each call's result is made of them."""
 
     statistics: tuple[Statistic, ...]
     results: tuple[Callable[[GroupValues], pa.Array], ...]
@@ -129,7 +129,7 @@ class Accumulators:
 
     @property
     def values_statistics(self) -> dict[int, Multiset]:
-        """The values that are kept beside their groups, by the position of their statistic."""
+        """Values kept beside their groups, by the position of their statistic."""
         found = {at: multiset_statistic(statistic) for at, statistic in enumerate(self.statistics)}
         return {at: statistic for at, statistic in found.items() if statistic is not None}
 

@@ -56,7 +56,7 @@ class Extremes:
         return found
 
     def look_at(self, groups: Longs, known: Values) -> None:
-        """Takes the extreme values of some groups in hand, instead of what is in hand of these."""
+        """Take the extreme values of some groups in hand, in place of those held before."""
         self.owing[groups] = False
         kept = np.ones(len(self), dtype=bool)
         kept[groups] = False
