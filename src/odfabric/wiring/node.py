@@ -133,17 +133,10 @@ class Node:
         ports, settings, core = self.ports, self.settings, self.core
         self.flows = flow_verbs(ports, settings, repository=core.repository, access=core.access)
         self.variables = variable_verbs(ports, settings, access=core.access)
-        self.sharing = SharingVerbs(
-            ports=ports, settings=settings, access=core.access, quotas=core.quotas, repository=core.repository
-        )
+        self.sharing = SharingVerbs(core)
         work = JobWork(
-            ports=ports,
-            settings=settings,
-            access=core.access,
-            quotas=core.quotas,
-            repository=core.repository,
+            core=core,
             stored=self._repository(ports.stored) if ports.stored else core.repository,
-            commits=core.commits,
             indexes=self.indexes,
             variables=self.variables,
             sharing=self.sharing,

@@ -34,7 +34,7 @@ class ApiServer(uvicorn.Server):
 
 
 def listening_socket(host: str, port: int) -> socket.socket:
-    """A listening socket, bound before anybody is told the address.
+    """A listening socket, bound before its address is published.
 
     Port 0 takes a free one.
     """

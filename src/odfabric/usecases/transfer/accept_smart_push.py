@@ -48,6 +48,7 @@ from odfabric.ports.datasets.exchange import Exchange
 from odfabric.ports.transfer.conversations import Closed, Conversation
 from odfabric.usecases.transfer.arriving_chain import ArrivingChain
 from odfabric.usecases.transfer.receive_chain import Landing, ReceivePorts, receive_chain
+from odfabric.usecases.transfer.receive_objects import unique_objects
 from odfabric.usecases.transfer.serve_smart_pull import INTERNAL, message_for_peer
 from odfabric.usecases.transfer.smart_parts import (
     AREAS,
@@ -56,7 +57,6 @@ from odfabric.usecases.transfer.smart_parts import (
     SmartLimits,
     file_of,
     receive_batch,
-    unique_objects,
 )
 
 SHOWN = "the push"
@@ -275,7 +275,7 @@ class _Accepting:
                 silent_s += limits.progress_s
                 if silent_s > limits.wait_s_max:
                     maximum = limits.wait_s_max
-                    raise LimitExceeded("no progress is told", limit="smart_wait_s_max", maximum=maximum)
+                    raise LimitExceeded("no progress is reported", limit="smart_wait_s_max", maximum=maximum)
                 if silent_s <= limits.progress_s:
                     self.talk.say(write_nothing())
                 continue

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from odfabric.domain.chain.walk import BlockSource, walk
 from odfabric.errors import CorruptedSource, NotFound
 from odfabric.formats.blocks.block import block_hash, decode_block
-from odfabric.model.metadata import MetadataBlock
+from odfabric.model.metadata import MetadataBlock, MetadataEvent
 from odfabric.model.multihash import Multihash
 
 
@@ -103,3 +104,11 @@ def keep_received(folder: Path, name: Multihash, data: bytes) -> None:
             hint="the source may re-encode blocks that an older version wrote",
         )
     (folder / f"block-{name}").write_bytes(data)
+
+
+def oldest_event(blocks: BlockSource, head: Multihash, *, blocks_max: int) -> MetadataEvent | None:
+    """The event of the first block of a chain, which should be a Seed."""
+    oldest = None
+    for link in walk(blocks, head, blocks_max=blocks_max):
+        oldest = link.block.event
+    return oldest

@@ -15,19 +15,18 @@ from pathlib import Path
 from odfabric.domain.chain.compare import ChainRelation, compare_chains
 from odfabric.domain.chain.walk import walk
 from odfabric.errors import HeadMoved, InvalidRequest
-from odfabric.formats.identifiers.dataset_layout import CHECKPOINTS, DATA
 from odfabric.model.commit import CatalogEntry, EncodedBlock, Head
 from odfabric.model.engine import BYTES, EngineProgress
 from odfabric.model.metadata import Checkpoint, DataSlice, Seed
 from odfabric.model.multihash import Multihash
 from odfabric.ports.datasets.exchange import Exchange
 from odfabric.ports.transfer.destinations import Destination
-from odfabric.usecases.chain.repository import Repository, StoredBlocks
+from odfabric.usecases.chain.repository import Repository
 from odfabric.usecases.jobs.job_run import JobRun
-from odfabric.usecases.transfer.arriving_chain import ReceivedBlocks
+from odfabric.usecases.transfer.arriving_chain import BlockServer, ReceivedBlocks, oldest_event
 from odfabric.usecases.transfer.at_once import each_at_once
 from odfabric.usecases.transfer.receive_chain import check_forward
-from odfabric.usecases.transfer.receive_objects import declared_objects
+from odfabric.usecases.transfer.receive_objects import unique_objects
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,13 +84,13 @@ def push_remote(entry: CatalogEntry, destination: Destination, *, force: bool, r
     theirs = destination.head()
     if theirs == head.hash:
         return Sent(head=head.hash)
-    stored = ports.repository.blocks(entry.id)
     with ports.exchange.session() as folder:
-        relation = _relation(entry, head, theirs, destination, folder, stored, ports=ports)
+        relation = relation_to(entry, head, theirs, destination, folder, ports=ports)
+        if theirs is not None and relation.common is None:
+            _check_same_dataset(entry, theirs, ReceivedBlocks(destination, folder), blocks_max=ports.blocks_max)
         if not force:
             check_forward(relation, destination=theirs, source=head.hash)
-        links = walk(stored, head.hash, tail=relation.common, blocks_max=ports.blocks_max)
-        blocks = [EncodedBlock(link.hash, stored.get_bytes(link.hash), link.block) for link in links][::-1]
+        blocks = new_blocks(entry, head, relation.common, ports=ports)
         outgoing, there = _outgoing(blocks, destination)
         _send_objects(entry, outgoing, there, destination, folder, report=run.report, ports=ports)
         run.report(EngineProgress(stage="publish", done=0, total=0))
@@ -106,39 +105,37 @@ def push_remote(entry: CatalogEntry, destination: Destination, *, force: bool, r
     return Sent(head=head.hash, blocks=len(blocks), objects=len(outgoing), bytes=size, replaced=relation.uncommon_ours)
 
 
-def _relation(
-    entry: CatalogEntry,
-    head: Head,
-    theirs: Multihash | None,
-    destination: Destination,
-    folder: Path,
-    stored: StoredBlocks,
-    *,
-    ports: SendPorts,
+def relation_to(
+    entry: CatalogEntry, head: Head, theirs: Multihash | None, there: BlockServer, folder: Path, *, ports: SendPorts
 ) -> ChainRelation:
-    """How the destination, with head `theirs`, relates to this node's chain.
+    """How a chain elsewhere, with head `theirs`, relates to this node's chain.
 
-    In the relation the destination is `ours`, this node `theirs`.
+    In the relation the one elsewhere is `ours`, this node's `theirs`. Blocks of `there` are kept in `folder`.
     """
     known = ports.repository.chains.row(entry.id, theirs) if theirs is not None else None
     if theirs is None or known is not None:
         missing = head.sequence_number - (known.sequence_number if known else -1)
         return ChainRelation(uncommon_ours=0, uncommon_theirs=missing, common=theirs)
-    received = ReceivedBlocks(destination, folder)
-    relation = compare_chains(
-        ours=received, our_head=theirs, theirs=stored, their_head=head.hash, blocks_max=ports.blocks_max
+    return compare_chains(
+        ours=ReceivedBlocks(there, folder),
+        our_head=theirs,
+        theirs=ports.repository.blocks(entry.id),
+        their_head=head.hash,
+        blocks_max=ports.blocks_max,
     )
-    if relation.common is None:
-        _check_same_dataset(entry, theirs, received, blocks_max=ports.blocks_max)
-    return relation
+
+
+def new_blocks(entry: CatalogEntry, head: Head, tail: Multihash | None, *, ports: SendPorts) -> list[EncodedBlock]:
+    """Blocks of this node's chain above `tail`, oldest first; None: all of them."""
+    stored = ports.repository.blocks(entry.id)
+    links = walk(stored, head.hash, tail=tail, blocks_max=ports.blocks_max)
+    return [EncodedBlock(link.hash, stored.get_bytes(link.hash), link.block) for link in links][::-1]
 
 
 def _check_same_dataset(entry: CatalogEntry, theirs: Multihash, received: ReceivedBlocks, *, blocks_max: int) -> None:
-    oldest = None
-    for link in walk(received, theirs, blocks_max=blocks_max):
-        oldest = link.block.event
-    if not isinstance(oldest, Seed) or (oldest.dataset_id, oldest.dataset_kind) != (entry.id, entry.kind):
-        found = oldest.dataset_id if isinstance(oldest, Seed) else "no dataset"
+    seed = oldest_event(received, theirs, blocks_max=blocks_max)
+    if not isinstance(seed, Seed) or (seed.dataset_id, seed.dataset_kind) != (entry.id, entry.kind):
+        found = seed.dataset_id if isinstance(seed, Seed) else "no dataset"
         raise InvalidRequest(
             f"overwriting dataset id or kind is restricted: {entry.alias} is {entry.id}, at the destination is {found}",
             hint="push to another place",
@@ -150,18 +147,14 @@ def _outgoing(blocks: Sequence[EncodedBlock], destination: Destination) -> tuple
 
     And how many bytes are there.
     """
-    declared: dict[tuple[str, Multihash], DataSlice | Checkpoint] = {}
-    for encoded in blocks:
-        for area, each in declared_objects(encoded):
-            declared.setdefault((area, each.physical_hash), each)
-    found = {
-        area: destination.sizes(area, [name for folder, name in declared if folder == area])
-        for area in (DATA, CHECKPOINTS)
-        if any(folder == area for folder, _ in declared)
-    }
+    names: dict[str, list[Multihash]] = {}
+    declared = unique_objects(blocks)
+    for area, each in declared:
+        names.setdefault(area, []).append(each.physical_hash)
+    found = {area: destination.sizes(area, named) for area, named in names.items()}
     outgoing, there = [], 0
-    for (area, name), each in declared.items():
-        size = found[area].get(name)
+    for area, each in declared:
+        size = found[area].get(each.physical_hash)
         if size == each.size:
             there += each.size
         else:

@@ -31,7 +31,7 @@ from odfabric.ports.node.clock import Clock
 from odfabric.usecases.chain.commit import Commits, PlannedCommit
 from odfabric.usecases.chain.repository import Repository
 from odfabric.usecases.ingestion.commit_result import CommitResult, result_of, result_of_replacement
-from odfabric.usecases.transfer.arriving_chain import ArrivingChain
+from odfabric.usecases.transfer.arriving_chain import ArrivingChain, oldest_event
 from odfabric.usecases.transfer.receive_objects import ObjectReceiver
 
 
@@ -220,9 +220,7 @@ def check_same_dataset(entry: CatalogEntry, seed: Seed) -> None:
 
 
 def _seed_of(arriving: ArrivingChain, *, blocks_max: int) -> Seed:
-    oldest = None
-    for link in walk(arriving.blocks, arriving.head, blocks_max=blocks_max):
-        oldest = link.block.event
+    oldest = oldest_event(arriving.blocks, arriving.head, blocks_max=blocks_max)
     if not isinstance(oldest, Seed):
         raise CorruptedSource("First metadata block is not Seed", hint="the source serves no whole chain")
     return oldest

@@ -1,8 +1,8 @@
 """Fetch received blocks' objects, and compare each with what blocks say of it.
 
 Invariant: an object that is here already (of an earlier block, an earlier transfer, or a chain that was deleted) is compared as one that
-comes now is; only its bytes are not fetched again. Nothing is stored that does not hash to its name. Several come at once; what is told of
-the progress counts those that are stored.
+comes now is; only its bytes are not fetched again. Nothing is stored that does not hash to its name. Several come at once; progress
+counts those that are stored.
 """
 
 from __future__ import annotations
@@ -153,15 +153,15 @@ def missing_objects(
 
     Each comes once, oldest first.
     """
-    wanted = _wanted_by_name(blocks)
     return [
         (area, declared)
-        for area, declared in wanted
+        for area, declared in unique_objects(blocks)
         if objects.stat(object_key(dataset, area, declared.physical_hash)) is None
     ]
 
 
-def _wanted_by_name(blocks: Sequence[EncodedBlock]) -> list[tuple[str, DataSlice | Checkpoint]]:
+def unique_objects(blocks: Sequence[EncodedBlock]) -> list[tuple[str, DataSlice | Checkpoint]]:
+    """Folder and declaration of each object of the blocks, once, oldest first."""
     found: dict[tuple[str, Multihash], DataSlice | Checkpoint] = {}
     for encoded in blocks:
         for area, declared in declared_objects(encoded):

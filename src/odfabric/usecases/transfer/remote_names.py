@@ -6,7 +6,6 @@ Owns the questions that are asked of nodes on the way (the account of a token, t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from odfabric.domain.people.access import Subject
@@ -133,8 +132,3 @@ class RemoteNames:
         if not self.nodes.has_accounts(repository.url):
             return None
         return self.nodes.own_account(repository.url)
-
-
-def push_aliases(entry: CatalogEntry, repositories: RemoteRepositories) -> Sequence[str]:
-    """Where a dataset was pushed to."""
-    return [alias.target for alias in repositories.aliases(entry.id, AliasKind.PUSH)]

@@ -44,7 +44,7 @@ class SendVerbs:
     audit: AuditLog
     clock: Clock
     aliases_max: int
-    smart: SendSmart | None = None
+    smart: SendSmart
 
 
 def enqueue_send(
@@ -87,7 +87,7 @@ def run_send(job: Job, run: JobRun, *, subject: Subject, verbs: SendVerbs) -> di
     _check(entry, request, subject, verbs.access)
     target = verbs.names.push_target(entry, request.to, subject)
     protocol = choose_protocol(LOCAL, scheme_of(target.url))
-    if protocol is TransferProtocol.SMART and verbs.smart is not None:
+    if protocol is TransferProtocol.SMART:
         sent = verbs.smart(entry, target, request, run)
     else:
         destination = verbs.destinations.open(target.url)

@@ -65,7 +65,7 @@ class ServePullPorts:
 def serve_smart_pull(talk: Conversation, entry: CatalogEntry, *, ports: ServePullPorts) -> None:
     """Hold the conversation to its end.
 
-    Raises nothing that the client has caused, and what else fails after having told the client.
+    Raises nothing that the client has caused, and other failures after reporting them to the client.
     """
     phase = Phase.PULL_INITIAL
     try:

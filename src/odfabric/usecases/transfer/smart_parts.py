@@ -45,7 +45,7 @@ from odfabric.model.transfer.smart import (
 from odfabric.ports.transfer.conversations import Closed, Conversation
 from odfabric.usecases.chain.repository import Repository
 from odfabric.usecases.transfer.arriving_chain import ReceivedBlocks, keep_received
-from odfabric.usecases.transfer.receive_objects import declared_objects
+from odfabric.usecases.transfer.receive_objects import unique_objects
 
 OBJECTS_AT_ONCE_MAX = 5000
 """Objects of one message; their links must fit into one frame."""
@@ -126,7 +126,7 @@ def batch_of(blocks: Sequence[EncodedBlock]) -> BlocksBatch:
 
 def plan_of(blocks: Sequence[EncodedBlock]) -> TransferPlan:
     """How much there is to move."""
-    declared = list(unique_objects(blocks))
+    declared = unique_objects(blocks)
     records = sum(
         each.offset_interval.end - each.offset_interval.start + 1 for _, each in declared if isinstance(each, DataSlice)
     )
@@ -137,15 +137,6 @@ def plan_of(blocks: Sequence[EncodedBlock]) -> TransferPlan:
         bytes_in_raw_blocks=sum(len(each.data) for each in blocks),
         bytes_in_raw_objects=sum(each.size for _, each in declared),
     )
-
-
-def unique_objects(blocks: Sequence[EncodedBlock]) -> list[tuple[str, DataSlice | Checkpoint]]:
-    """Folder and declaration of the objects that blocks name, each once, oldest first."""
-    found: dict[tuple[str, Multihash], DataSlice | Checkpoint] = {}
-    for encoded in blocks:
-        for area, each in declared_objects(encoded):
-            found.setdefault((area, each.physical_hash), each)
-    return [(area, each) for (area, _), each in found.items()]
 
 
 def file_of(area: str, declared: DataSlice | Checkpoint) -> ObjectFile:

@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from odfabric.domain.chain.compare import ChainRelation, compare_chains
-from odfabric.domain.chain.walk import walk
 from odfabric.errors import Indeterminate, LimitExceeded, NotFound, OdfError
 from odfabric.formats.smart.close_reason import NORMAL, PUSHED
 from odfabric.formats.smart.push_messages import (
@@ -27,7 +25,7 @@ from odfabric.formats.smart.push_messages import (
     write_push_objects,
     write_pushed_blocks,
 )
-from odfabric.model.commit import CatalogEntry, EncodedBlock, Head
+from odfabric.model.commit import CatalogEntry, EncodedBlock
 from odfabric.model.engine import BYTES, EngineProgress
 from odfabric.model.multihash import Multihash
 from odfabric.model.people.account import Visibility
@@ -35,10 +33,10 @@ from odfabric.model.transfer.smart import ObjectUpload, PushBegin, PushObjects, 
 from odfabric.ports.sources.egress import RemoteDataset, RemoteDatasets
 from odfabric.ports.transfer.conversations import Closed, Conversation
 from odfabric.usecases.jobs.job_run import JobRun
-from odfabric.usecases.transfer.arriving_chain import ReceivedBlocks
 from odfabric.usecases.transfer.at_once import each_at_once
-from odfabric.usecases.transfer.push_remote import SendPorts, Sent
+from odfabric.usecases.transfer.push_remote import SendPorts, Sent, new_blocks, relation_to
 from odfabric.usecases.transfer.receive_chain import check_forward
+from odfabric.usecases.transfer.receive_objects import unique_objects
 from odfabric.usecases.transfer.smart_parts import (
     AREAS,
     OBJECTS_AT_ONCE_MAX,
@@ -50,7 +48,6 @@ from odfabric.usecases.transfer.smart_parts import (
     raise_closed,
     raise_refusal,
     understood,
-    unique_objects,
 )
 from odfabric.usecases.transfer.smart_pull import SmartPeers
 
@@ -87,14 +84,12 @@ def smart_push(
     if theirs == head.hash:
         return Sent(head=head.hash)
     with ports.exchange.session() as folder:
-        relation = _relation(entry, head, theirs, remote, folder, ports)
+        relation = relation_to(entry, head, theirs, remote, folder, ports=ports)
         if not push.force:
             check_forward(relation, destination=theirs, source=head.hash)
         # What does not continue the node's chain replaces all of it.
         tail = None if relation.uncommon_ours else relation.common
-        stored = ports.repository.blocks(entry.id)
-        links = walk(stored, head.hash, tail=tail, blocks_max=ports.blocks_max)
-        blocks = [EncodedBlock(link.hash, stored.get_bytes(link.hash), link.block) for link in links][::-1]
+        blocks = new_blocks(entry, head, tail, ports=ports)
         sending = _Sending(entry, push, blocks, folder, run=run, peers=peers, ports=ports)
         sending.send(theirs, remote)
     return Sent(
@@ -111,28 +106,6 @@ def _head_of(remote: RemoteDataset) -> Multihash | None:
         return remote.head()
     except NotFound:
         return None
-
-
-def _relation(
-    entry: CatalogEntry,
-    head: Head,
-    theirs: Multihash | None,
-    remote: RemoteDataset,
-    folder: Path,
-    ports: SendPorts,
-) -> ChainRelation:
-    """How the node's chain (`ours` in it) stands to that of this node."""
-    known = ports.repository.chains.row(entry.id, theirs) if theirs is not None else None
-    if theirs is None or known is not None:
-        missing = head.sequence_number - (known.sequence_number if known else -1)
-        return ChainRelation(uncommon_ours=0, uncommon_theirs=missing, common=theirs)
-    return compare_chains(
-        ours=ReceivedBlocks(remote, folder),
-        our_head=theirs,
-        theirs=ports.repository.blocks(entry.id),
-        their_head=head.hash,
-        blocks_max=ports.blocks_max,
-    )
 
 
 class _Sending:

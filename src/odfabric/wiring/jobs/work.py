@@ -17,8 +17,6 @@ from odfabric.formats.jobs.try_request import read_try_request
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.jobs.job import Job, JobKind
 from odfabric.model.jobs.requests import PullRequest, PushToTry
-from odfabric.settings import Settings
-from odfabric.usecases.chain.commit import Commits
 from odfabric.usecases.chain.repository import Repository
 from odfabric.usecases.datasets.dataset_variables import VariableVerbs
 from odfabric.usecases.ingestion.commit_result import CommitResult
@@ -30,8 +28,6 @@ from odfabric.usecases.ingestion.try_push import TryPorts, run_try
 from odfabric.usecases.jobs.job_actor import asker_of
 from odfabric.usecases.jobs.job_run import JobRun, LeasedRun
 from odfabric.usecases.polling.poll_source import Polled, PollPorts, PollWishes, poll_source
-from odfabric.usecases.rights.access import Access
-from odfabric.usecases.rights.account_quotas import AccountQuotas
 from odfabric.usecases.transfer.pull_dataset import PullRights, PullVerbs, RemoteCopy, run_pull
 from odfabric.usecases.transfer.pull_remote import pull_remote
 from odfabric.usecases.transfer.receive_chain import Landing, ReceivePorts
@@ -42,7 +38,7 @@ from odfabric.usecases.transform.run_transform import TransformPorts, run_transf
 from odfabric.usecases.verification.verify_dataset import run_verify
 from odfabric.wiring.engine.engines import transaction_limits
 from odfabric.wiring.jobs.indexes import IndexVerbs
-from odfabric.wiring.node_ports import NodePorts
+from odfabric.wiring.node_core import NodeCore
 from odfabric.wiring.transfer.sharing import SharingVerbs
 from odfabric.wiring.transfer.smart import SmartVerbs, smart_peers
 
@@ -54,13 +50,8 @@ class JobWork:
     Verification must not trust copies.
     """
 
-    ports: NodePorts
-    settings: Settings
-    access: Access
-    quotas: AccountQuotas
-    repository: Repository
+    core: NodeCore
     stored: Repository
-    commits: Commits
     indexes: IndexVerbs
     variables: VariableVerbs
     sharing: SharingVerbs
@@ -81,11 +72,7 @@ class JobWork:
     def smart(self, referred: ReferredObjects) -> SmartVerbs:
         """The server's side of the Smart protocol."""
         return SmartVerbs(
-            ports=self.ports,
-            settings=self.settings,
-            access=self.access,
-            quotas=self.quotas,
-            repository=self.repository,
+            core=self.core,
             referred=referred,
             receiving=self.receiving,
         )
@@ -97,17 +84,17 @@ class JobWork:
         """
         subject = self._asker(job)
         if job.dataset_id is not None:
-            self.access.require(subject, action, self.repository.resolve(job.dataset_id))
+            self.core.access.require(subject, action, self.core.repository.resolve(job.dataset_id))
 
     def _asker(self, job: Job) -> Subject:
-        return asker_of(job, access=self.access, tokens=self.ports.tokens)
+        return asker_of(job, access=self.core.access, tokens=self.core.ports.tokens)
 
     def _run_push(self, job: Job, run: LeasedRun) -> Mapping[str, object]:
-        settings = self.settings
+        settings = self.core.settings
         ports = PushPorts(
             ingest=self._ingest(),
-            commits=self.commits,
-            jobs=self.ports.jobs,
+            commits=self.core.commits,
+            jobs=self.core.ports.jobs,
             admits=lambda asked: self._check(asked, Action.PUSH),
             intake=self._intake(),
         )
@@ -116,11 +103,11 @@ class JobWork:
 
     def _run_pull(self, job: Job, run: LeasedRun) -> Mapping[str, object]:
         verbs = PullVerbs(poll=self._poll, transform=self._transform, sync=self._sync)
-        rights = PullRights(subject=self._asker(job), access=self.access, quotas=self.quotas)
-        return run_pull(job, run, rights=rights, repository=self.repository, verbs=verbs)
+        rights = PullRights(subject=self._asker(job), access=self.core.access, quotas=self.core.quotas)
+        return run_pull(job, run, rights=rights, repository=self.core.repository, verbs=verbs)
 
     def _run_verify(self, job: Job, run: LeasedRun) -> Mapping[str, object]:
-        ports = self.ports
+        ports = self.core.ports
         self._check(job, Action.FOLLOW)
         return run_verify(
             job,
@@ -129,11 +116,11 @@ class JobWork:
             engine=ports.engine,
             exchange=ports.exchange,
             clock=ports.clock,
-            blocks_max=self.settings.chain_blocks_max,
+            blocks_max=self.core.settings.chain_blocks_max,
         )
 
     def _files(self) -> FilePorts:
-        ports, settings = self.ports, self.settings
+        ports, settings = self.core.ports, self.core.settings
         return FilePorts(
             objects=ports.objects,
             exchange=ports.exchange,
@@ -154,29 +141,29 @@ class JobWork:
     def _run_try(self, job: Job, run: LeasedRun) -> Mapping[str, object]:
         subject, target = self._asker(job), read_try_request(job).target
         if isinstance(target, PushToTry):
-            self.access.require(subject, Action.PUSH, self.repository.resolve(target.dataset))
+            self.core.access.require(subject, Action.PUSH, self.core.repository.resolve(target.dataset))
         ports = TryPorts(
             files=self._files(),
             ingest=self._ingest(),
-            clock=self.ports.clock,
-            column_name_bytes_max=self.settings.column_name_bytes_max,
+            clock=self.core.ports.clock,
+            column_name_bytes_max=self.core.settings.column_name_bytes_max,
             intake=self._intake(),
         )
         return run_try(job, run, ports=ports)
 
     def _poll(self, entry: CatalogEntry, run: JobRun, request: PullRequest) -> Polled:
-        given = self.ports
+        given = self.core.ports
         ports = PollPorts(
             ingest=self._ingest(),
-            commits=self.commits,
+            commits=self.core.commits,
             sources=given.sources,
             clock=given.clock,
             lookup=self.variables.lookup,
             intake=self._intake().confirming if request.allow_shrink else self._intake(),
         )
         wishes = PollWishes(
-            files_max=self.settings.poll_files_max,
-            messages_max=self.settings.mqtt_messages_max,
+            files_max=self.core.settings.poll_files_max,
+            messages_max=self.core.settings.mqtt_messages_max,
             fetch_uncacheable=request.fetch_uncacheable,
             fetch_again=request.fetch_again,
             folder_of_user=request.folder_of_user,
@@ -184,19 +171,19 @@ class JobWork:
         return poll_source(entry, run=run, ports=ports, wishes=wishes)
 
     def _ingest(self) -> IngestPorts:
-        given = self.ports
+        given = self.core.ports
         plain = IngestPorts(
-            repository=self.repository,
+            repository=self.core.repository,
             engine=given.engine,
             exchange=given.exchange,
             objects=given.objects,
             index=self.indexes.used,
         )
-        quarantine = Quarantine(ingest=plain, commits=self.commits, keys=given.keys, clock=given.clock)
+        quarantine = Quarantine(ingest=plain, commits=self.core.commits, keys=given.keys, clock=given.clock)
         return replace(plain, keep_rejected=quarantine.keep)
 
     def _intake(self) -> IntakeLimits:
-        settings = self.settings
+        settings = self.core.settings
         return IntakeLimits(
             shrink_max=settings.snapshot_shrink_max,
             snapshot_rows_min=settings.snapshot_shrink_rows_min,
@@ -205,11 +192,11 @@ class JobWork:
         )
 
     def _transform(self, entry: CatalogEntry, run: JobRun) -> CommitResult | None:
-        ports = self.ports
-        settings = self.settings
+        ports = self.core.ports
+        settings = self.core.settings
         transform_ports = TransformPorts(
-            repository=self.repository,
-            commits=self.commits,
+            repository=self.core.repository,
+            commits=self.core.commits,
             engine=ports.engine,
             exchange=ports.exchange,
             objects=ports.objects,
@@ -219,10 +206,10 @@ class JobWork:
         return run_transform(entry, run=run, ports=transform_ports)
 
     def _sync(self, copy: RemoteCopy, run: JobRun) -> CommitResult | None:
-        ports = self.ports
+        ports = self.core.ports
         landing = Landing(alias=copy.alias, remote_url=copy.url, force=copy.force)
         if choose_protocol(scheme_of(copy.url), LOCAL) is TransferProtocol.SMART:
-            peers = smart_peers(ports, self.settings)
+            peers = smart_peers(ports, self.core.settings)
             return smart_pull(landing, copy.url, run=run, peers=peers, exchange=ports.exchange, ports=self.receiving)
         return pull_remote(
             landing,
@@ -237,11 +224,11 @@ class JobWork:
     def receiving(self) -> ReceivePorts:
         """What takes a chain in that comes from elsewhere."""
         return ReceivePorts(
-            repository=self.repository,
-            commits=self.commits,
-            objects=self.ports.objects,
-            clock=self.ports.clock,
-            blocks_max=self.settings.chain_blocks_max,
-            object_bytes_max=self.settings.object_bytes_max,
-            at_once=self.settings.transfers_at_once,
+            repository=self.core.repository,
+            commits=self.core.commits,
+            objects=self.core.ports.objects,
+            clock=self.core.ports.clock,
+            blocks_max=self.core.settings.chain_blocks_max,
+            object_bytes_max=self.core.settings.object_bytes_max,
+            at_once=self.core.settings.transfers_at_once,
         )

@@ -13,11 +13,7 @@ from odfabric.model.jobs.job import Job
 from odfabric.model.jobs.requests import SendWish
 from odfabric.model.multihash import Multihash
 from odfabric.ports.subscriptions.signals import Topic
-from odfabric.settings import Settings
-from odfabric.usecases.chain.repository import Repository
 from odfabric.usecases.jobs.job_run import JobRun
-from odfabric.usecases.rights.access import Access
-from odfabric.usecases.rights.account_quotas import AccountQuotas
 from odfabric.usecases.transfer.accept_object import accept_object
 from odfabric.usecases.transfer.push_remote import SendPorts, Sent
 from odfabric.usecases.transfer.remote_names import PushTarget, RemoteNames
@@ -25,44 +21,40 @@ from odfabric.usecases.transfer.repositories import RepositoryVerbs
 from odfabric.usecases.transfer.search_remote import search_remote
 from odfabric.usecases.transfer.send_dataset import SendVerbs, enqueue_send
 from odfabric.usecases.transfer.smart_push import SmartPush, smart_push
-from odfabric.wiring.node_ports import NodePorts
+from odfabric.wiring.node_core import NodeCore
 from odfabric.wiring.transfer.smart import smart_peers
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class SharingVerbs:
     """Repositories, names of datasets elsewhere, and pushes there."""
 
-    ports: NodePorts
-    settings: Settings
-    access: Access
-    quotas: AccountQuotas
-    repository: Repository
+    core: NodeCore
 
     @property
     def repositories(self) -> RepositoryVerbs:
         """Verbs of repositories."""
         return RepositoryVerbs(
-            repositories=self.ports.repositories,
-            access=self.access,
-            clock=self.ports.clock,
-            maximum=self.settings.repositories_per_account_max,
+            repositories=self.core.ports.repositories,
+            access=self.core.access,
+            clock=self.core.ports.clock,
+            maximum=self.core.settings.repositories_per_account_max,
         )
 
     @property
     def names(self) -> RemoteNames:
         """What finds out where a dataset elsewhere is."""
-        return RemoteNames(repositories=self.ports.repositories, nodes=self.ports.remote_nodes)
+        return RemoteNames(repositories=self.core.ports.repositories, nodes=self.core.ports.remote_nodes)
 
     @property
     def sending(self) -> SendVerbs:
         """What jobs work with."""
-        ports, settings = self.ports, self.settings
+        ports, settings = self.core.ports, self.core.settings
         return SendVerbs(
             names=self.names,
             destinations=ports.destinations,
             sending=self._send_ports,
-            access=self.access,
+            access=self.core.access,
             audit=ports.audit,
             clock=ports.clock,
             aliases_max=settings.repositories_per_account_max,
@@ -72,25 +64,25 @@ class SharingVerbs:
     @property
     def _send_ports(self) -> SendPorts:
         return SendPorts(
-            repository=self.repository,
-            exchange=self.ports.exchange,
-            blocks_max=self.settings.chain_blocks_max,
-            at_once=self.settings.transfers_at_once,
+            repository=self.core.repository,
+            exchange=self.core.ports.exchange,
+            blocks_max=self.core.settings.chain_blocks_max,
+            at_once=self.core.settings.transfers_at_once,
         )
 
     def _push_smart(self, entry: CatalogEntry, target: PushTarget, request: SendWish, run: JobRun) -> Sent:
         push = SmartPush(url=target.url, force=request.force, visibility=request.visibility)
-        peers = smart_peers(self.ports, self.settings)
-        return smart_push(entry, push, run=run, peers=peers, remotes=self.ports.remotes, ports=self._send_ports)
+        peers = smart_peers(self.core.ports, self.core.settings)
+        return smart_push(entry, push, run=run, peers=peers, remotes=self.core.ports.remotes, ports=self._send_ports)
 
     def push(self, entry: CatalogEntry, request: SendWish, *, by: Subject) -> Job:
         """Queue a push."""
-        ports = self.ports
+        ports = self.core.ports
         job = enqueue_send(
             entry,
             request,
             subject=by,
-            access=self.access,
+            access=self.core.access,
             jobs=ports.jobs,
             clock=ports.clock,
             entropy=ports.entropy,
@@ -102,16 +94,16 @@ class SharingVerbs:
         self, entry: CatalogEntry, folder: str, name: Multihash, chunks: Iterator[bytes], *, size: int
     ) -> None:
         """Keep an object that a peer uploads before the blocks that name it."""
-        self.quotas.check_more_bytes(owner_of(entry.alias))
+        self.core.quotas.check_more_bytes(owner_of(entry.alias))
         accept_object(
             entry,
             folder,
             name,
             chunks,
             size=size,
-            exchange=self.ports.exchange,
-            objects=self.ports.objects,
-            size_max=self.settings.object_bytes_max,
+            exchange=self.core.ports.exchange,
+            objects=self.core.ports.objects,
+            size_max=self.core.settings.object_bytes_max,
         )
 
     def search(self, name: str, words: str, *, by: Subject) -> list[dict[str, object]]:
@@ -119,12 +111,12 @@ class SharingVerbs:
 
         Raises NotFound, Unauthenticated, AccessDenied.
         """
-        self.repositories.listed(by=by)
-        repository = named_repository(parse_name(name, type_name="RepoName"), self.names.known(by))
+        known = self.repositories.listed(by=by)
+        repository = named_repository(parse_name(name, type_name="RepoName"), known)
         return search_remote(
             repository,
             words,
-            stores=self.ports.remote_stores,
-            nodes=self.ports.remote_nodes,
-            listing_max=self.settings.repository_listing_max,
+            stores=self.core.ports.remote_stores,
+            nodes=self.core.ports.remote_nodes,
+            listing_max=self.core.settings.repository_listing_max,
         )

@@ -17,9 +17,6 @@ from odfabric.model.transfer.smart import ObjectFile, ObjectUrl
 from odfabric.ports.subscriptions.signals import Topic
 from odfabric.ports.transfer.conversations import Conversation
 from odfabric.settings import Settings
-from odfabric.usecases.chain.repository import Repository
-from odfabric.usecases.rights.access import Access
-from odfabric.usecases.rights.account_quotas import AccountQuotas
 from odfabric.usecases.transfer.accept_smart_push import AcceptPushPorts, accept_smart_push
 from odfabric.usecases.transfer.pull_dataset import PullRights
 from odfabric.usecases.transfer.receive_chain import ReceivePorts
@@ -27,6 +24,7 @@ from odfabric.usecases.transfer.serve_objects import ReferredObjects, serve_obje
 from odfabric.usecases.transfer.serve_smart_pull import ServePullPorts, serve_smart_pull
 from odfabric.usecases.transfer.smart_parts import AREAS, SmartLimits
 from odfabric.usecases.transfer.smart_pull import SmartPeers
+from odfabric.wiring.node_core import NodeCore
 from odfabric.wiring.node_ports import NodePorts
 
 ObjectPlace = Callable[[str, Multihash], ObjectUrl]
@@ -58,17 +56,13 @@ def smart_peers(ports: NodePorts, settings: Settings) -> SmartPeers:
 class SmartVerbs:
     """The server's side."""
 
-    ports: NodePorts
-    settings: Settings
-    access: Access
-    quotas: AccountQuotas
-    repository: Repository
+    core: NodeCore
     referred: ReferredObjects
     receiving: ReceivePorts
 
     def may_pull(self, subject: Subject, account: str, dataset: str) -> CatalogEntry:
         """A dataset that the subject may read. Raises NotFound, AccessDenied."""
-        return self.access.find(subject, Action.READ, account, dataset)
+        return self.core.access.find(subject, Action.READ, account, dataset)
 
     def may_push(self, subject: Subject, account: str, dataset: str) -> DatasetAlias:
         """The alias of a dataset that the subject may write, or make if it is missing.
@@ -82,15 +76,15 @@ class SmartVerbs:
             )
         shown = f"{account}/{dataset}"
         try:
-            return self.access.find(subject, Action.WRITE, account, dataset).alias
+            return self.core.access.find(subject, Action.WRITE, account, dataset).alias
         except NotFound:
             alias = DatasetAlias(parse_name(account, type_name="AccountName"), parse_name(dataset))
             owner = owner_of(alias)
             # The same refusal whether it is there and hidden or not there.
-            self.access.require_here(subject, Action.CREATE, under=owner, shown=shown)
-            if self.repository.find(alias) is not None:
+            self.core.access.require_here(subject, Action.CREATE, under=owner, shown=shown)
+            if self.core.repository.find(alias) is not None:
                 raise
-            if self.access.accounts.by_name(owner) is None:
+            if self.core.access.accounts.by_name(owner) is None:
                 raise NotFound("account", account, hint="make it first, or name another one") from None
             return alias
 
@@ -99,8 +93,8 @@ class SmartVerbs:
 
         Raises LimitExceeded where the owner's space or datasets are used up, and as `may_push`.
         """
-        rights = PullRights(subject=subject, access=self.access, quotas=self.quotas)
-        rights.check_copy(alias, self.repository.find(alias))
+        rights = PullRights(subject=subject, access=self.core.access, quotas=self.core.quotas)
+        rights.check_copy(alias, self.core.repository.find(alias))
 
     def serve_pull(
         self, talk: Conversation, entry: CatalogEntry, *, place: ObjectPlace, check: Callable[[], None]
@@ -111,16 +105,16 @@ class SmartVerbs:
         """
 
         def link_of(file: ObjectFile) -> ObjectUrl:
-            area, life_s = AREAS[file.kind], self.settings.smart_link_s
-            linked = life_s if self.settings.object_link_s > 0 else 0
+            area, life_s = AREAS[file.kind], self.core.settings.smart_link_s
+            linked = life_s if self.core.settings.object_link_s > 0 else 0
             served = serve_object(entry, area, file.physical_hash, referred=self.referred, link_s=linked)
             if served.link is None:
                 return place(area, file.physical_hash)
-            expires = Instant(self.ports.clock.now().epoch_ns + life_s * NANOS_PER_SECOND)
+            expires = Instant(self.core.ports.clock.now().epoch_ns + life_s * NANOS_PER_SECOND)
             return ObjectUrl(url=served.link, expires_at=expires.truncated_to_millis())
 
         ports = ServePullPorts(
-            repository=self.repository, link_of=link_of, check=check, limits=smart_limits(self.settings)
+            repository=self.core.repository, link_of=link_of, check=check, limits=smart_limits(self.core.settings)
         )
         serve_smart_pull(talk, entry, ports=ports)
 
@@ -139,18 +133,18 @@ class SmartVerbs:
         """
 
         def check(force: bool) -> None:
-            rights = PullRights(subject=subject_now(), access=self.access, quotas=self.quotas)
-            rights.check_copy(alias, self.repository.find(alias), force=force)
+            rights = PullRights(subject=subject_now(), access=self.core.access, quotas=self.core.quotas)
+            rights.check_copy(alias, self.core.repository.find(alias), force=force)
 
         ports = AcceptPushPorts(
             receiving=self.receiving,
-            exchange=self.ports.exchange,
+            exchange=self.core.ports.exchange,
             upload_to=lambda file: place(AREAS[file.kind], file.physical_hash),
             check=check,
             actor=by.actor,
-            limits=smart_limits(self.settings),
+            limits=smart_limits(self.core.settings),
         )
         try:
             accept_smart_push(talk, alias, ports=ports)
         finally:
-            self.ports.signals.send(Topic.OUTBOX)
+            self.core.ports.signals.send(Topic.OUTBOX)

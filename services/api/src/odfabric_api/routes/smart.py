@@ -95,7 +95,7 @@ async def _converse(socket: WebSocket, allow: Callable[[Request], Hold]) -> None
         talk = SocketConversation(socket, total_s_max=node_of(request).settings.smart_transfer_s_max)
         try:
             await capacity.run_transfer(lambda: hold(talk))
-        except Exception:  # noqa: BLE001  # the peer was told; nobody else is there to be
+        except Exception:  # noqa: BLE001  # the close frame has reported it to the peer
             _log.exception("%s", request.url.path)
         finally:
             await talk.close()

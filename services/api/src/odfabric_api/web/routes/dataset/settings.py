@@ -37,7 +37,7 @@ def get_settings(request: Request, entry: WritableDataset, caller: Caller) -> Re
 async def post_settings(request: Request, entry: WritableDataset, caller: Caller) -> Response:
     """Set the sources or the transform of the manifest.
 
-    With `anew` an unchanged transform is computed from the beginning too.
+    With `anew` an unchanged transform is recomputed too.
     """
     bytes_max = node_of(request).manifest_limits.bytes_max * ESCAPED_BYTES + FORM_BYTES_MAX
     form = await read_form(request, frozenset({"manifest", "anew"}), bytes_max=bytes_max)
