@@ -137,13 +137,22 @@ async def _uploaded(request: Request, entry: CatalogEntry, folder: str, name: st
         raise InvalidRequest(
             "an upload says how long it is", place=Place(field="content-length"), hint="send Content-Length"
         )
-    chunks = body_chunks(request, bytes_max=node.settings.object_bytes_max, limit="object_bytes_max")
+    arriving = body_chunks(request, bytes_max=node.settings.object_bytes_max, limit="object_bytes_max")
+    chunks = _while_allowed(arriving, recheck(request))
     capacity: Capacity = request.app.state.capacity
     with capacity.pushes.taking_one():
         await capacity.run_push(
             lambda: node.sharing.accept_object(entry, folder, object_hash, chunks, size=int(announced))
         )
     return PlainTextResponse("")
+
+
+def _while_allowed(chunks: Iterator[bytes], check: Callable[[], None]) -> Iterator[bytes]:
+    """Chunks of an upload, until the right to send them is withdrawn. Raises as `check`."""
+    for chunk in chunks:
+        check()
+        yield chunk
+    check()
 
 
 def _object(request: Request, entry: CatalogEntry, folder: str, name: str) -> Response:
