@@ -332,6 +332,21 @@ class QueryEvolution:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnLineage:
+    """One column of an input (by alias) behind one output column.
+
+    `role` is copied, computed, compared or inspected: it decides whether the row is there. `transformation` is the word of OpenLineage for
+    it: IDENTITY, TRANSFORMATION, AGGREGATION, JOIN, GROUP_BY, FILTER, SORT, WINDOW, CONDITIONAL.
+    """
+
+    output_column: str
+    input: str
+    column: str
+    role: str
+    transformation: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ValidateResult:
     """Either problems, or the output schema with operator class, keys and operators.
 
@@ -340,6 +355,7 @@ class ValidateResult:
     `evolution` is there if the request names a previous transform. `meaning` is a hash of what the query reads of its inputs and makes
     of it, to be compared with that of the same transform over other states of its inputs, as the same engine tells it. `states` is what
     will be kept between transactions, nothing for row-wise queries; `notes` are sentences that a user should read before the first one.
+    `column_lineage` are the columns behind each output column.
     """
 
     problems: tuple[QueryProblem, ...]
@@ -351,6 +367,7 @@ class ValidateResult:
     notes: tuple[str, ...] = ()
     evolution: QueryEvolution | None = None
     meaning: str | None = None
+    column_lineage: tuple[ColumnLineage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 Values to messages, and back.
 
-Owns every conversion but that of judgements (`judgement_wire`), used by both sides, so that they cannot differ. Invariant: value -> message -> value is the identity,
+Owns every conversion but those of judgements (`judgement_wire`) and of provenance (`provenance_wire`), used by both sides, so that they cannot differ. Invariant: value -> message -> value is the identity,
 and a message that is not the form of a value is refused (InvalidRequest). Failures travel as leaves of the closed tree; what
 an engine does not raise has no form. Not here: gRPC. Source: proto/odfabric/engine/v1/engine.proto.
 """
@@ -218,7 +218,7 @@ def ingest_request_to_wire(request: IngestRequest) -> pb.IngestRequest:
         preprocess_json=None if request.preprocess is None else _to_json(request.preprocess),
         merge_json=_to_json(request.merge),
         data_schema_json=optional_schema(request.data_schema),
-        history=_slices_to_wire(request.history),
+        history=slices_to_wire(request.history),
         system_time=_instant_to_wire(request.system_time),
         event_time_fallback=_instant_to_wire(request.event_time_fallback),
         next_offset=request.next_offset,
@@ -239,10 +239,10 @@ def ingest_request_from_wire(message: pb.IngestRequest) -> IngestRequest:
         data_paths=tuple(message.data_paths),
         file_names=tuple(message.file_names),
         read=read_step_from_value(_json_of(message.read_json)),
-        preprocess=_transform_in(message, "preprocess_json"),
+        preprocess=transform_in(message, "preprocess_json"),
         merge=merge_strategy_from_value(_json_of(message.merge_json)),
         data_schema=optional_schema_of(message),
-        history=_slices_from_wire(message.history),
+        history=slices_from_wire(message.history),
         system_time=_instant_from_wire(message.system_time),
         event_time_fallback=_instant_from_wire(message.event_time_fallback),
         next_offset=message.next_offset,
@@ -257,7 +257,7 @@ def ingest_request_from_wire(message: pb.IngestRequest) -> IngestRequest:
 def ingest_result_to_wire(result: IngestResult) -> pb.IngestSuccess:
     """Outcome of an ingest."""
     return pb.IngestSuccess(
-        offsets=_optional(result.offsets, _range_to_wire),
+        offsets=_optional(result.offsets, range_to_wire),
         data_schema_json=optional_schema(result.data_schema),
         max_event_time=_optional(result.max_event_time, _instant_to_wire),
         renamed=[pb.RenamedColumn(name=one.name, stored_as=one.stored_as) for one in result.renamed],
@@ -277,7 +277,7 @@ def ingest_result_to_wire(result: IngestResult) -> pb.IngestSuccess:
 def ingest_result_from_wire(message: pb.IngestSuccess) -> IngestResult:
     """Outcome of an ingest."""
     return IngestResult(
-        offsets=_range_from_wire(message.offsets) if message.HasField("offsets") else None,
+        offsets=range_from_wire(message.offsets) if message.HasField("offsets") else None,
         data_schema=optional_schema_of(message),
         max_event_time=_instant_from_wire(message.max_event_time) if message.HasField("max_event_time") else None,
         renamed=tuple(RenamedColumn(name=one.name, stored_as=one.stored_as) for one in message.renamed),
@@ -328,7 +328,7 @@ def transform_request_from_wire(message: pb.ExecuteTransformRequest) -> Transfor
         checkpoint_paths=tuple(message.checkpoint_paths),
         new_checkpoint_path=message.new_checkpoint_path,
         new_data_path=message.new_data_path,
-        previous=_transform_in(message, "previous_transform_json"),
+        previous=transform_in(message, "previous_transform_json"),
         checkpoint_hashes=tuple(parse_multihash(each) for each in message.checkpoint_hashes),
         bytes_in_hand_max=message.bytes_in_hand_max,
     )
@@ -340,8 +340,8 @@ def _transform_input_to_wire(item: TransformRequestInput) -> pb.TransformInput:
         query_alias=item.query_alias,
         vocabulary=_vocabulary_to_wire(item.vocabulary),
         data_schema_json=_to_json(item.data_schema),
-        offsets=_range_to_wire(item.offsets),
-        slices=_slices_to_wire(item.slices),
+        offsets=range_to_wire(item.offsets),
+        slices=slices_to_wire(item.slices),
         steps=[
             pb.TransformStep(
                 system_time=_instant_to_wire(step.system_time),
@@ -359,8 +359,8 @@ def _transform_input_from_wire(message: pb.TransformInput) -> TransformRequestIn
         query_alias=message.query_alias,
         vocabulary=_vocabulary_from_wire(message.vocabulary),
         data_schema=data_schema_from_value(_json_of(message.data_schema_json)),
-        offsets=_range_from_wire(message.offsets),
-        slices=_slices_from_wire(message.slices),
+        offsets=range_from_wire(message.offsets),
+        slices=slices_from_wire(message.slices),
         steps=tuple(
             TransformStep(
                 system_time=_instant_from_wire(step.system_time),
@@ -375,30 +375,32 @@ def _transform_input_from_wire(message: pb.TransformInput) -> TransformRequestIn
 def transform_result_to_wire(result: TransformResult) -> pb.ExecuteTransformSuccess:
     """Outcome of a transaction."""
     return pb.ExecuteTransformSuccess(
-        offsets=_optional(result.offsets, _range_to_wire),
+        offsets=_optional(result.offsets, range_to_wire),
         watermark=_optional(result.watermark, _instant_to_wire),
         data_schema_json=_to_json(result.data_schema),
         late_rows_dropped=result.late_rows_dropped,
-        made_by=_optional(result.made_by, _identity_to_wire),
+        made_by=_optional(result.made_by, identity_to_wire),
     )
 
 
 def transform_result_from_wire(message: pb.ExecuteTransformSuccess) -> TransformResult:
     """Outcome of a transaction."""
     return TransformResult(
-        offsets=_range_from_wire(message.offsets) if message.HasField("offsets") else None,
+        offsets=range_from_wire(message.offsets) if message.HasField("offsets") else None,
         watermark=_instant_from_wire(message.watermark) if message.HasField("watermark") else None,
         data_schema=data_schema_from_value(_json_of(message.data_schema_json)),
         late_rows_dropped=message.late_rows_dropped,
-        made_by=_identity_from_wire(message.made_by) if message.HasField("made_by") else None,
+        made_by=identity_from_wire(message.made_by) if message.HasField("made_by") else None,
     )
 
 
-def _identity_to_wire(engine: EngineIdentity) -> pb.EngineIdentity:
+def identity_to_wire(engine: EngineIdentity) -> pb.EngineIdentity:
+    """Which build of an engine."""
     return pb.EngineIdentity(name=engine.name, version=engine.version, digest=engine.digest)
 
 
-def _identity_from_wire(message: pb.EngineIdentity) -> EngineIdentity:
+def identity_from_wire(message: pb.EngineIdentity) -> EngineIdentity:
+    """Which build of an engine."""
     return EngineIdentity(name=message.name, version=message.version, digest=message.digest)
 
 
@@ -455,22 +457,26 @@ def validate_request_from_wire(message: pb.ValidateQueryRequest) -> ValidateRequ
         vocabulary=_vocabulary_from_wire(message.vocabulary),
         transform=transform_from_value(_json_of(message.transform_json)),
         inputs=tuple(_query_input_from_wire(item) for item in message.inputs),
-        previous=_transform_in(message, "previous_transform_json"),
+        previous=transform_in(message, "previous_transform_json"),
         data_schema=optional_schema_of(message),
     )
 
 
 def migrate_request_to_wire(request: MigrateRequest) -> pb.MigrateQueryRequest:
     """A migration to be done."""
-    return pb.MigrateQueryRequest(next=transform_request_to_wire(request.next), output=_slices_to_wire(request.output))
+    return pb.MigrateQueryRequest(next=transform_request_to_wire(request.next), output=slices_to_wire(request.output))
 
 
 def migrate_request_from_wire(message: pb.MigrateQueryRequest) -> MigrateRequest:
     """A migration to be done. Raises InvalidRequest, InvalidManifest, InvalidName."""
-    return MigrateRequest(next=transform_request_from_wire(message.next), output=_slices_from_wire(message.output))
+    return MigrateRequest(next=transform_request_from_wire(message.next), output=slices_from_wire(message.output))
 
 
-def _transform_in(message: Message, member: str) -> TransformSql | None:
+def transform_in(message: Message, member: str) -> TransformSql | None:
+    """The transform in a member of a message, None for none.
+
+    Raises InvalidRequest, InvalidManifest.
+    """
     return transform_from_value(_json_of(getattr(message, member))) if message.HasField(member) else None
 
 
@@ -479,7 +485,7 @@ def _query_input_to_wire(item: QueryInput) -> pb.QueryInput:
         alias=item.alias,
         vocabulary=_vocabulary_to_wire(item.vocabulary),
         data_schema_json=_to_json(item.data_schema) if item.data_schema is not None else None,
-        slices=_slices_to_wire(item.slices),
+        slices=slices_to_wire(item.slices),
         ddl=item.ddl,
     )
 
@@ -491,7 +497,7 @@ def _query_input_from_wire(message: pb.QueryInput) -> QueryInput:
         data_schema=data_schema_from_value(_json_of(message.data_schema_json))
         if message.HasField("data_schema_json")
         else None,
-        slices=_slices_from_wire(message.slices),
+        slices=slices_from_wire(message.slices),
         ddl=message.ddl if message.HasField("ddl") else None,
     )
 
@@ -523,22 +529,26 @@ def _instant_from_wire(message: pb.Instant) -> Instant:
     return Instant(message.seconds * NANOS_PER_SECOND + message.nanos)
 
 
-def _range_to_wire(offsets: OffsetRange) -> pb.OffsetRange:
+def range_to_wire(offsets: OffsetRange) -> pb.OffsetRange:
+    """A half-open range of offsets."""
     return pb.OffsetRange(begin=offsets.begin, end=offsets.end)
 
 
-def _range_from_wire(message: pb.OffsetRange) -> OffsetRange:
+def range_from_wire(message: pb.OffsetRange) -> OffsetRange:
+    """A half-open range of offsets. Raises InvalidRequest."""
     if message.begin > message.end:
         raise InvalidRequest("an offset range does not end before it begins")
     return OffsetRange(message.begin, message.end)
 
 
-def _slices_to_wire(slices: Sequence[SliceFile]) -> list[pb.SliceFile]:
-    return [pb.SliceFile(path=item.path, offsets=_range_to_wire(item.offsets)) for item in slices]
+def slices_to_wire(slices: Sequence[SliceFile]) -> list[pb.SliceFile]:
+    """Slices in the exchange folder."""
+    return [pb.SliceFile(path=item.path, offsets=range_to_wire(item.offsets)) for item in slices]
 
 
-def _slices_from_wire(messages: Sequence[pb.SliceFile]) -> tuple[SliceFile, ...]:
-    return tuple(SliceFile(path=item.path, offsets=_range_from_wire(item.offsets)) for item in messages)
+def slices_from_wire(messages: Sequence[pb.SliceFile]) -> tuple[SliceFile, ...]:
+    """Slices in the exchange folder. Raises InvalidRequest."""
+    return tuple(SliceFile(path=item.path, offsets=range_from_wire(item.offsets)) for item in messages)
 
 
 def _to_json(noun: object) -> str:

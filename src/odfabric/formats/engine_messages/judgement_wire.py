@@ -10,6 +10,7 @@ from odfabric.errors import InvalidRequest
 from odfabric.formats.engine_messages.engine_wire import failure_from_wire, optional_schema, optional_schema_of
 from odfabric.generated.engine_v1 import engine_pb2 as pb
 from odfabric.model.engine import (
+    ColumnLineage,
     EvolutionVerdict,
     KeptBy,
     QueryEvolution,
@@ -55,6 +56,16 @@ def validate_result_to_wire(result: ValidateResult) -> pb.ValidateQueryResponse:
         meaning=result.meaning,
         states=[pb.QueryState(kept=one.kept.value, keys=one.keys, relations=one.relations) for one in result.states],
         notes=result.notes,
+        column_lineage=[
+            pb.ColumnLineage(
+                output_column=one.output_column,
+                input=one.input,
+                column=one.column,
+                role=one.role,
+                transformation=one.transformation,
+            )
+            for one in result.column_lineage
+        ],
     )
 
 
@@ -72,6 +83,16 @@ def validate_result_from_wire(message: pb.ValidateQueryResponse) -> ValidateResu
         meaning=message.meaning if message.HasField("meaning") else None,
         states=tuple(_state_from_wire(state) for state in message.states),
         notes=tuple(message.notes),
+        column_lineage=tuple(
+            ColumnLineage(
+                output_column=one.output_column,
+                input=one.input,
+                column=one.column,
+                role=one.role,
+                transformation=one.transformation,
+            )
+            for one in message.column_lineage
+        ),
     )
 
 

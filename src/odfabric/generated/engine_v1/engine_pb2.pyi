@@ -1,10 +1,35 @@
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class ProvenanceKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    PROVENANCE_KIND_UNSPECIFIED: _ClassVar[ProvenanceKind]
+    PROVENANCE_KIND_WITNESSES: _ClassVar[ProvenanceKind]
+    PROVENANCE_KIND_TRIGGER: _ClassVar[ProvenanceKind]
+    PROVENANCE_KIND_CELLS: _ClassVar[ProvenanceKind]
+    PROVENANCE_KIND_HOW: _ClassVar[ProvenanceKind]
+
+class ProvenanceEffort(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    PROVENANCE_EFFORT_UNSPECIFIED: _ClassVar[ProvenanceEffort]
+    PROVENANCE_EFFORT_LINEAGE: _ClassVar[ProvenanceEffort]
+    PROVENANCE_EFFORT_VERIFIED: _ClassVar[ProvenanceEffort]
+    PROVENANCE_EFFORT_MINIMAL: _ClassVar[ProvenanceEffort]
+PROVENANCE_KIND_UNSPECIFIED: ProvenanceKind
+PROVENANCE_KIND_WITNESSES: ProvenanceKind
+PROVENANCE_KIND_TRIGGER: ProvenanceKind
+PROVENANCE_KIND_CELLS: ProvenanceKind
+PROVENANCE_KIND_HOW: ProvenanceKind
+PROVENANCE_EFFORT_UNSPECIFIED: ProvenanceEffort
+PROVENANCE_EFFORT_LINEAGE: ProvenanceEffort
+PROVENANCE_EFFORT_VERIFIED: ProvenanceEffort
+PROVENANCE_EFFORT_MINIMAL: ProvenanceEffort
 
 class GetInfoRequest(_message.Message):
     __slots__ = ()
@@ -419,7 +444,7 @@ class QueryState(_message.Message):
     def __init__(self, kept: _Optional[str] = ..., keys: _Optional[_Iterable[str]] = ..., relations: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ValidateQueryResponse(_message.Message):
-    __slots__ = ("problems", "data_schema_json", "operator_class", "keys", "failure", "operators", "evolution", "meaning", "states", "notes")
+    __slots__ = ("problems", "data_schema_json", "operator_class", "keys", "failure", "operators", "evolution", "meaning", "states", "notes", "column_lineage")
     PROBLEMS_FIELD_NUMBER: _ClassVar[int]
     DATA_SCHEMA_JSON_FIELD_NUMBER: _ClassVar[int]
     OPERATOR_CLASS_FIELD_NUMBER: _ClassVar[int]
@@ -430,6 +455,7 @@ class ValidateQueryResponse(_message.Message):
     MEANING_FIELD_NUMBER: _ClassVar[int]
     STATES_FIELD_NUMBER: _ClassVar[int]
     NOTES_FIELD_NUMBER: _ClassVar[int]
+    COLUMN_LINEAGE_FIELD_NUMBER: _ClassVar[int]
     problems: _containers.RepeatedCompositeFieldContainer[QueryProblem]
     data_schema_json: str
     operator_class: str
@@ -440,7 +466,22 @@ class ValidateQueryResponse(_message.Message):
     meaning: str
     states: _containers.RepeatedCompositeFieldContainer[QueryState]
     notes: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, problems: _Optional[_Iterable[_Union[QueryProblem, _Mapping]]] = ..., data_schema_json: _Optional[str] = ..., operator_class: _Optional[str] = ..., keys: _Optional[_Iterable[str]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., operators: _Optional[_Iterable[_Union[QueryOperator, _Mapping]]] = ..., evolution: _Optional[_Union[QueryEvolution, _Mapping]] = ..., meaning: _Optional[str] = ..., states: _Optional[_Iterable[_Union[QueryState, _Mapping]]] = ..., notes: _Optional[_Iterable[str]] = ...) -> None: ...
+    column_lineage: _containers.RepeatedCompositeFieldContainer[ColumnLineage]
+    def __init__(self, problems: _Optional[_Iterable[_Union[QueryProblem, _Mapping]]] = ..., data_schema_json: _Optional[str] = ..., operator_class: _Optional[str] = ..., keys: _Optional[_Iterable[str]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., operators: _Optional[_Iterable[_Union[QueryOperator, _Mapping]]] = ..., evolution: _Optional[_Union[QueryEvolution, _Mapping]] = ..., meaning: _Optional[str] = ..., states: _Optional[_Iterable[_Union[QueryState, _Mapping]]] = ..., notes: _Optional[_Iterable[str]] = ..., column_lineage: _Optional[_Iterable[_Union[ColumnLineage, _Mapping]]] = ...) -> None: ...
+
+class ColumnLineage(_message.Message):
+    __slots__ = ("output_column", "input", "column", "role", "transformation")
+    OUTPUT_COLUMN_FIELD_NUMBER: _ClassVar[int]
+    INPUT_FIELD_NUMBER: _ClassVar[int]
+    COLUMN_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    TRANSFORMATION_FIELD_NUMBER: _ClassVar[int]
+    output_column: str
+    input: str
+    column: str
+    role: str
+    transformation: str
+    def __init__(self, output_column: _Optional[str] = ..., input: _Optional[str] = ..., column: _Optional[str] = ..., role: _Optional[str] = ..., transformation: _Optional[str] = ...) -> None: ...
 
 class MigrateQueryRequest(_message.Message):
     __slots__ = ("next", "output")
@@ -459,3 +500,117 @@ class MigrateQueryResponse(_message.Message):
     success: ExecuteTransformSuccess
     failure: Failure
     def __init__(self, progress: _Optional[_Union[Progress, _Mapping]] = ..., success: _Optional[_Union[ExecuteTransformSuccess, _Mapping]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ...) -> None: ...
+
+class ConsumedInterval(_message.Message):
+    __slots__ = ("offsets", "steps_before")
+    OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    STEPS_BEFORE_FIELD_NUMBER: _ClassVar[int]
+    offsets: OffsetRange
+    steps_before: int
+    def __init__(self, offsets: _Optional[_Union[OffsetRange, _Mapping]] = ..., steps_before: _Optional[int] = ...) -> None: ...
+
+class DeriveProvenanceRequest(_message.Message):
+    __slots__ = ("transaction", "intervals", "output", "offsets", "columns", "kinds", "effort", "rows_max", "evaluations_max", "bytes_in_hand_max", "wall_ms_max", "answer_path", "previous_transform_json")
+    TRANSACTION_FIELD_NUMBER: _ClassVar[int]
+    INTERVALS_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    KINDS_FIELD_NUMBER: _ClassVar[int]
+    EFFORT_FIELD_NUMBER: _ClassVar[int]
+    ROWS_MAX_FIELD_NUMBER: _ClassVar[int]
+    EVALUATIONS_MAX_FIELD_NUMBER: _ClassVar[int]
+    BYTES_IN_HAND_MAX_FIELD_NUMBER: _ClassVar[int]
+    WALL_MS_MAX_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_PATH_FIELD_NUMBER: _ClassVar[int]
+    PREVIOUS_TRANSFORM_JSON_FIELD_NUMBER: _ClassVar[int]
+    transaction: ExecuteTransformRequest
+    intervals: _containers.RepeatedCompositeFieldContainer[ConsumedInterval]
+    output: _containers.RepeatedCompositeFieldContainer[SliceFile]
+    offsets: _containers.RepeatedScalarFieldContainer[int]
+    columns: _containers.RepeatedScalarFieldContainer[str]
+    kinds: _containers.RepeatedScalarFieldContainer[ProvenanceKind]
+    effort: ProvenanceEffort
+    rows_max: int
+    evaluations_max: int
+    bytes_in_hand_max: int
+    wall_ms_max: int
+    answer_path: str
+    previous_transform_json: str
+    def __init__(self, transaction: _Optional[_Union[ExecuteTransformRequest, _Mapping]] = ..., intervals: _Optional[_Iterable[_Union[ConsumedInterval, _Mapping]]] = ..., output: _Optional[_Iterable[_Union[SliceFile, _Mapping]]] = ..., offsets: _Optional[_Iterable[int]] = ..., columns: _Optional[_Iterable[str]] = ..., kinds: _Optional[_Iterable[_Union[ProvenanceKind, str]]] = ..., effort: _Optional[_Union[ProvenanceEffort, str]] = ..., rows_max: _Optional[int] = ..., evaluations_max: _Optional[int] = ..., bytes_in_hand_max: _Optional[int] = ..., wall_ms_max: _Optional[int] = ..., answer_path: _Optional[str] = ..., previous_transform_json: _Optional[str] = ...) -> None: ...
+
+class InputWitnesses(_message.Message):
+    __slots__ = ("input", "count", "ranges", "more")
+    INPUT_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    RANGES_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
+    input: int
+    count: int
+    ranges: _containers.RepeatedCompositeFieldContainer[OffsetRange]
+    more: bool
+    def __init__(self, input: _Optional[int] = ..., count: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[OffsetRange, _Mapping]]] = ..., more: _Optional[bool] = ...) -> None: ...
+
+class RecordProvenance(_message.Message):
+    __slots__ = ("offset", "op", "alternatives", "verified", "minimal", "by_watermark", "witnesses", "trigger", "notes", "how_json", "found", "answer_rows")
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    OP_FIELD_NUMBER: _ClassVar[int]
+    ALTERNATIVES_FIELD_NUMBER: _ClassVar[int]
+    VERIFIED_FIELD_NUMBER: _ClassVar[int]
+    MINIMAL_FIELD_NUMBER: _ClassVar[int]
+    BY_WATERMARK_FIELD_NUMBER: _ClassVar[int]
+    WITNESSES_FIELD_NUMBER: _ClassVar[int]
+    TRIGGER_FIELD_NUMBER: _ClassVar[int]
+    NOTES_FIELD_NUMBER: _ClassVar[int]
+    HOW_JSON_FIELD_NUMBER: _ClassVar[int]
+    FOUND_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_ROWS_FIELD_NUMBER: _ClassVar[int]
+    offset: int
+    op: int
+    alternatives: int
+    verified: bool
+    minimal: bool
+    by_watermark: bool
+    witnesses: _containers.RepeatedCompositeFieldContainer[InputWitnesses]
+    trigger: _containers.RepeatedCompositeFieldContainer[InputWitnesses]
+    notes: _containers.RepeatedScalarFieldContainer[str]
+    how_json: str
+    found: bool
+    answer_rows: OffsetRange
+    def __init__(self, offset: _Optional[int] = ..., op: _Optional[int] = ..., alternatives: _Optional[int] = ..., verified: _Optional[bool] = ..., minimal: _Optional[bool] = ..., by_watermark: _Optional[bool] = ..., witnesses: _Optional[_Iterable[_Union[InputWitnesses, _Mapping]]] = ..., trigger: _Optional[_Iterable[_Union[InputWitnesses, _Mapping]]] = ..., notes: _Optional[_Iterable[str]] = ..., how_json: _Optional[str] = ..., found: _Optional[bool] = ..., answer_rows: _Optional[_Union[OffsetRange, _Mapping]] = ...) -> None: ...
+
+class ProvenanceCost(_message.Message):
+    __slots__ = ("read", "rows_read", "rows_bound", "jobs", "evaluations")
+    READ_FIELD_NUMBER: _ClassVar[int]
+    ROWS_READ_FIELD_NUMBER: _ClassVar[int]
+    ROWS_BOUND_FIELD_NUMBER: _ClassVar[int]
+    JOBS_FIELD_NUMBER: _ClassVar[int]
+    EVALUATIONS_FIELD_NUMBER: _ClassVar[int]
+    read: str
+    rows_read: int
+    rows_bound: int
+    jobs: int
+    evaluations: int
+    def __init__(self, read: _Optional[str] = ..., rows_read: _Optional[int] = ..., rows_bound: _Optional[int] = ..., jobs: _Optional[int] = ..., evaluations: _Optional[int] = ...) -> None: ...
+
+class DeriveProvenanceSuccess(_message.Message):
+    __slots__ = ("records", "cost", "made_by", "answer_rows")
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    COST_FIELD_NUMBER: _ClassVar[int]
+    MADE_BY_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_ROWS_FIELD_NUMBER: _ClassVar[int]
+    records: _containers.RepeatedCompositeFieldContainer[RecordProvenance]
+    cost: ProvenanceCost
+    made_by: EngineIdentity
+    answer_rows: int
+    def __init__(self, records: _Optional[_Iterable[_Union[RecordProvenance, _Mapping]]] = ..., cost: _Optional[_Union[ProvenanceCost, _Mapping]] = ..., made_by: _Optional[_Union[EngineIdentity, _Mapping]] = ..., answer_rows: _Optional[int] = ...) -> None: ...
+
+class DeriveProvenanceResponse(_message.Message):
+    __slots__ = ("progress", "success", "failure")
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    SUCCESS_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    progress: Progress
+    success: DeriveProvenanceSuccess
+    failure: Failure
+    def __init__(self, progress: _Optional[_Union[Progress, _Mapping]] = ..., success: _Optional[_Union[DeriveProvenanceSuccess, _Mapping]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ...) -> None: ...

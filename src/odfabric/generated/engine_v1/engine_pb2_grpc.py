@@ -64,6 +64,11 @@ class EngineServiceStub:
                 request_serializer=odfabric_dot_generated_dot_engine__v1_dot_engine__pb2.MigrateQueryRequest.SerializeToString,
                 response_deserializer=odfabric_dot_generated_dot_engine__v1_dot_engine__pb2.MigrateQueryResponse.FromString,
                 _registered_method=True)
+        self.DeriveProvenance = channel.unary_stream(
+                '/odfabric.engine.v1.EngineService/DeriveProvenance',
+                request_serializer=odfabric_dot_generated_dot_engine__v1_dot_engine__pb2.DeriveProvenanceRequest.SerializeToString,
+                response_deserializer=odfabric_dot_generated_dot_engine__v1_dot_engine__pb2.DeriveProvenanceResponse.FromString,
+                _registered_method=True)
 
 
 class EngineServiceServicer:
@@ -106,6 +111,12 @@ class EngineServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def DeriveProvenance(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_EngineServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -138,6 +149,11 @@ def add_EngineServiceServicer_to_server(servicer, server):
                     servicer.MigrateQuery,
                     request_deserializer=odfabric_dot_generated_dot_engine__v1_dot_engine__pb2.MigrateQueryRequest.FromString,
                     response_serializer=odfabric_dot_generated_dot_engine__v1_dot_engine__pb2.MigrateQueryResponse.SerializeToString,
+            ),
+            'DeriveProvenance': grpc.unary_stream_rpc_method_handler(
+                    servicer.DeriveProvenance,
+                    request_deserializer=odfabric_dot_generated_dot_engine__v1_dot_engine__pb2.DeriveProvenanceRequest.FromString,
+                    response_serializer=odfabric_dot_generated_dot_engine__v1_dot_engine__pb2.DeriveProvenanceResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -302,6 +318,33 @@ class EngineService:
             '/odfabric.engine.v1.EngineService/MigrateQuery',
             odfabric_dot_generated_dot_engine__v1_dot_engine__pb2.MigrateQueryRequest.SerializeToString,
             odfabric_dot_generated_dot_engine__v1_dot_engine__pb2.MigrateQueryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeriveProvenance(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/odfabric.engine.v1.EngineService/DeriveProvenance',
+            odfabric_dot_generated_dot_engine__v1_dot_engine__pb2.DeriveProvenanceRequest.SerializeToString,
+            odfabric_dot_generated_dot_engine__v1_dot_engine__pb2.DeriveProvenanceResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -179,7 +179,7 @@ class Inference:
         """Projections and filters of groups, put into the latest aggregate's stage."""
         above: list[Plan] = []
         while node.scan is None:
-            if simple_name(node.plan) not in ("Project", "Filter") or _is_timed(node.plan):
+            if simple_name(node.plan) not in ("Project", "Filter") or timed_filter(node.plan) is not None:
                 return False
             above.append(node.plan)
             node = node.children[0]
@@ -280,7 +280,7 @@ class Inference:
 
     def _aggregate(self, plan: Plan, timed: TimedFilter | None) -> tuple[Node, Value]:
         node, value = self._of(children(plan)[0])
-        if can_accumulate(self._catalyst, plan):
+        if self._accumulates(plan):
             return self._group_stage(plan, node, value, timed)
         by_sessions = timed is not None and any(map(is_session_window, items(plan.groupingExpressions())))
         if timed is not None and _closes(node):
@@ -307,6 +307,10 @@ class Inference:
         if timed is not None and by_sessions and self._limited is not None:
             own.bounded_part = session_rows(self._catalyst, timed, Value([subplan], {}))
         return own, Value([subplan], columns)
+
+    def _accumulates(self, plan: Plan) -> bool:
+        """Whether an aggregate keeps statistics of its groups instead of rows."""
+        return can_accumulate(self._catalyst, plan)
 
     def _group_stage(self, plan: Plan, node: Node, value: Value, timed: TimedFilter | None) -> tuple[Node, Value]:
         if not value.free or _closes(node):
@@ -593,7 +597,3 @@ def _is_final_at_another(scan: StageScan, instant: Expression) -> bool:
 
 def _closes(node: Node) -> bool:
     return any(scan.closes for scan in node.scans())
-
-
-def _is_timed(plan: Plan) -> bool:
-    return simple_name(plan) == "Filter" and timed_filter(plan) is not None

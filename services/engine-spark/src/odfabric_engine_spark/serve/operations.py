@@ -11,5 +11,6 @@ from odfabric_engine_spark.execute.execute_transform import execute_transform
 from odfabric_engine_spark.execute.validate_query import judge_query
 from odfabric_engine_spark.ingest.ingest_files import ingest
 from odfabric_engine_spark.ingest.raw_query import run_query
+from odfabric_engine_spark.provenance.derive import derive_provenance
 
-__all__ = ["execute_transform", "ingest", "judge_query", "migrate_query", "run_query"]
+__all__ = ["derive_provenance", "execute_transform", "ingest", "judge_query", "migrate_query", "run_query"]

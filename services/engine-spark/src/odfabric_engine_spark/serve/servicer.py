@@ -18,10 +18,11 @@ import grpc
 
 from odfabric.errors import Determinate, LimitExceeded, OdfError
 from odfabric.formats.engine_messages import engine_wire as wire
-from odfabric.formats.engine_messages import judgement_wire
+from odfabric.formats.engine_messages import judgement_wire, provenance_wire
 from odfabric.generated.engine_v1 import engine_pb2 as pb
 from odfabric.generated.engine_v1 import engine_pb2_grpc
 from odfabric.model.engine import EngineInfo, EngineProgress, TransformResult, ValidateRequest
+from odfabric.model.provenance import ProvenanceRequest
 from odfabric_engine_spark.serve import operations
 from odfabric_engine_spark.serve.crash_points import INGEST_BEFORE_RESULT, TRANSFORM_BEFORE_RESULT, crash_point
 from odfabric_engine_spark.serve.running_calls import CallRunner
@@ -142,6 +143,21 @@ class EngineServicer(engine_pb2_grpc.EngineServiceServicer):
                     crash_point(TRANSFORM_BEFORE_RESULT, armed=self._settings.crash_at)
                     yield pb.MigrateQueryResponse(success=self._transformed(result))
 
+    def DeriveProvenance(
+        self, request: pb.DeriveProvenanceRequest, context: grpc.ServicerContext
+    ) -> Iterator[pb.DeriveProvenanceResponse]:
+        """Explains records of a derivative dataset."""
+        decode = provenance_wire.provenance_request_from_wire
+        for event in self._events(decode, operations.derive_provenance, request, context):
+            match event:
+                case EngineProgress():
+                    yield pb.DeriveProvenanceResponse(progress=wire.progress_to_wire(event))
+                case Refused(error=error):
+                    yield pb.DeriveProvenanceResponse(failure=wire.failure_to_wire(error))
+                case Done(result=result):
+                    made = replace(result, made_by=self._info.identity)
+                    yield pb.DeriveProvenanceResponse(success=provenance_wire.provenance_result_to_wire(made))
+
     def _transformed(self, result: TransformResult) -> pb.ExecuteTransformSuccess:
         return wire.transform_result_to_wire(replace(result, made_by=self._info.identity))
 
@@ -245,7 +261,8 @@ def wall_of(request: object, settings: EngineSettings, remaining_s: float | None
         wall = Wall(seconds=before, limit=limit, maximum=round(remaining_s, 0 if remaining_s >= _PRECISE_S else 1))
     asked_ms = getattr(request, "wall_ms_max", None)
     if asked_ms is not None and asked_ms / 1000 < wall.seconds:
-        wall = Wall(seconds=asked_ms / 1000, limit="query_wall_s_max", maximum=asked_ms / 1000)
+        limit = "provenance_wall_s_max" if isinstance(request, ProvenanceRequest) else "query_wall_s_max"
+        wall = Wall(seconds=asked_ms / 1000, limit=limit, maximum=asked_ms / 1000)
     return wall
 
 

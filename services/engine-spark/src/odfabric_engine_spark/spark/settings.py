@@ -192,6 +192,14 @@ class EngineSettings:
     bound_bytes_max: int = 512 * MIB
     """Largest size of rows that cannot be taken in parts, for they are of one key: beyond it the query is given up."""
 
+    # provenance
+    provenance_records_max: int = 1_000
+    """Records that one call explains."""
+    provenance_rows_max: int = 1_000_000
+    """Rows of one input that an explanation runs the query over, where a request sets no limit. Records that show no key need all of them."""
+    provenance_evaluations_max: int = 2_000
+    """Runs of the query that check the answers of one call; what is not checked then says so."""
+
     @property
     def tasks_at_once(self) -> int:
         """Tasks of Spark that run at the same time, here or on executors."""

@@ -1,0 +1,1 @@
+"""Provenance of records: why, where, how, and what triggered them."""

@@ -1,0 +1,345 @@
+"""Records explained: by the rows of their keys, or by a replay of their block where rows map one by one.
+
+Owns what is put together about one record. Source: docs/engine.md#provenance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from odfabric.errors import InvalidRequest
+from odfabric.model.provenance import (
+    ProvenanceEffort,
+    ProvenanceKind,
+    ProvenanceRequest,
+    RecordProvenance,
+    RowsRead,
+)
+from odfabric_engine_spark.arrays.array_types import Longs, Mask
+from odfabric_engine_spark.plan.query_classes import LinearQuery
+from odfabric_engine_spark.provenance.answer import AnswerRows, listed
+from odfabric_engine_spark.provenance.asked_records import AskedRecord, table_of
+from odfabric_engine_spark.provenance.cells import Cells, cells_behind, inspected_cells
+from odfabric_engine_spark.provenance.circuit import Lineage, lineage_of
+from odfabric_engine_spark.provenance.conditions import Bound, bound_of, named_columns
+from odfabric_engine_spark.provenance.equal_rows import places_of
+from odfabric_engine_spark.provenance.evaluation import Evaluation
+from odfabric_engine_spark.provenance.explained_query import ExplainedQuery
+from odfabric_engine_spark.provenance.how import how_json
+from odfabric_engine_spark.provenance.past_rows import PastRows
+from odfabric_engine_spark.provenance.row_wise import replayed
+from odfabric_engine_spark.provenance.states import Pool, State, states_of
+from odfabric_engine_spark.provenance.sufficient import checked
+from odfabric_engine_spark.provenance.terms import Leaf
+from odfabric_engine_spark.provenance.triggers import trigger_of
+from odfabric_engine_spark.provenance.work import Work
+from odfabric_engine_spark.rows.output_shape import OutputShape, as_output
+from odfabric_engine_spark.spark.calls.call import EngineCall
+
+NOT_FOUND = "the query gives no such row over these inputs: another engine or another version made the block, or an input withdraws rows that are not there"
+_ALTERNATIVES_MAX = 16
+"""Most derivations of equal rows of which the answer file has the witnesses."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Records of one side of a block, all added or all withdrawn, and what explains them."""
+
+    request: ProvenanceRequest
+    query: ExplainedQuery
+    shape: OutputShape
+    records: tuple[AskedRecord, ...]
+    rows: AnswerRows
+    work: Work
+    call: EngineCall
+
+    @property
+    def added(self) -> bool:
+        """Whether the records add their rows."""
+        return self.records[0].added
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """Inputs by position."""
+        return tuple(one.query_alias for one in self.request.transaction.inputs)
+
+    def asks(self, kind: ProvenanceKind) -> bool:
+        """Whether the request asks for it."""
+        return kind in self.request.kinds
+
+    def past(self) -> PastRows:
+        """Records of the inputs."""
+        return PastRows(
+            self.request.transaction.inputs,
+            self.query.tables,
+            self.query.catalyst,
+            self.call,
+            rows_max=self.work.rows_max,
+        )
+
+    def columns(self) -> dict[str, int]:
+        """Ids of the output columns whose cells are asked for. Raises InvalidRequest."""
+        known = named_columns(self.query)
+        unknown = [name for name in self.request.columns if name not in known]
+        if unknown:
+            raise InvalidRequest(
+                f"the query gives no column {unknown[0]}", hint=f"name some of these: {', '.join(known)}"
+            )
+        return {name: known[name] for name in self.request.columns} if self.request.columns else known
+
+
+def explain_row_wise(asked: Explanation, linear: LinearQuery) -> list[RecordProvenance]:
+    """Each record is the image of one input record."""
+    work, past = asked.work, asked.past()
+    work.note(RowsRead.ROW_WISE)
+    sources = replayed(
+        asked.request, asked.query, linear, asked.shape, asked.records, asked.call, rows_max=work.rows_max
+    )
+    work.jobs += 1
+    uses = {each.use: each.alias for each in sources if each is not None}
+    masks: dict[int, Mask] = {}
+    for use, alias in uses.items():
+        masks[use] = np.zeros(asked.request.transaction.inputs[asked.aliases.index(alias)].offsets.end, dtype=bool)
+        masks[use][[each.offset for each in sources if each is not None and each.use == use]] = True
+    lineage = _lineage(asked, _pool(asked, past, masks), None, whole=True)
+    rows = as_output(lineage.rows, asked.shape.rows)
+    places = places_of(table_of(list(asked.records), asked.shape.rows), rows)
+    found = []
+    for record, source, equal in zip(asked.records, sources, places, strict=True):
+        own = [] if source is None else [int(row) for row in equal if _is_image(lineage, int(row), source.offset)]
+        if source is None or not own:
+            found.append(RecordProvenance(offset=record.offset, op=record.op, found=False, notes=(NOT_FOUND,)))
+            continue
+        witness = [(asked.aliases.index(source.alias), np.array([source.offset], np.int64))]
+        trigger = witness if asked.asks(ProvenanceKind.TRIGGER) else []
+        _write(asked, record, ProvenanceKind.WITNESSES, witness)
+        _write(asked, record, ProvenanceKind.TRIGGER, trigger)
+        _write_cells(asked, record, lineage, own[0])
+        found.append(
+            RecordProvenance(
+                offset=record.offset,
+                op=record.op,
+                found=True,
+                verified=True,
+                minimal=True,
+                witnesses=listed(witness),
+                trigger=listed(trigger),
+                how=how_json(lineage.circuit, own[0]) if asked.asks(ProvenanceKind.HOW) else "",
+            )
+        )
+    work.rows_read += past.rows_read + sum(len(each.offsets) for each in asked.request.intervals)
+    return found
+
+
+def _is_image(lineage: Lineage, row: int, offset: int) -> bool:
+    leaves = dict(lineage.circuit.leaves)
+    return any(offset in leaves[source].offsets[rows] for source, rows in lineage.circuit.witnesses(row).items())
+
+
+def explain_by_rows(asked: Explanation) -> list[RecordProvenance]:
+    """Records of any query, from the rows of their keys."""
+    request, work, past = asked.request, asked.work, asked.past()
+    inputs = request.transaction.inputs
+    states = states_of(inputs, request.intervals, by_steps=asked.query.timed)
+    wanted = table_of(list(asked.records), asked.shape.rows)
+    asked.call.progress("find rows")
+    new = {
+        one.query_alias: np.arange(one.offsets.end) >= interval.offsets.begin
+        for one, interval in zip(inputs, request.intervals, strict=True)
+    }
+    bound = bound_of(asked.query, wanted, past, new)
+    pool = _bound_pool(asked, past, bound)
+    asked.call.progress("run")
+    search = _Search(asked, pool, states)
+    found = search.found(wanted)
+    work.rows_read += past.rows_read
+    return found
+
+
+def _bound_pool(asked: Explanation, past: PastRows, bound: Bound) -> Pool:
+    leaves = _uses(asked.query)
+    masks = {at: past.matching(alias, bound.conditions.get(at, ())) for at, alias in enumerate(leaves)}
+    asked.work.note(RowsRead.WHOLE if bound.whole and leaves else RowsRead.TOUCHED if bound.touched else RowsRead.KEYS)
+    return _pool(asked, past, masks)
+
+
+def _uses(query: ExplainedQuery) -> list[str]:
+    """Aliases of the uses of inputs, from left to right."""
+    from odfabric_engine_spark.plan.column_lineage import scans_of
+
+    return [scan.alias for scan in scans_of(query.plan)]
+
+
+def _pool(asked: Explanation, past: PastRows, masks: Mapping[int, Mask]) -> Pool:
+    """The known records of all inputs; `masks` say by use which can matter."""
+    uses = _uses(asked.query)
+    known, places = {}, {}
+    for one in asked.request.transaction.inputs:
+        alias = one.query_alias
+        chosen = np.zeros(one.offsets.end, dtype=bool)
+        for at, mask in masks.items():
+            if uses[at] == alias:
+                chosen |= mask
+        known[alias] = past.known(alias, chosen)
+        places[alias] = chosen
+    in_use = {
+        at: (alias, masks[at][places[alias]] if at in masks else np.zeros(len(known[alias].offsets), dtype=bool))
+        for at, alias in enumerate(uses)
+    }
+    pool = Pool(asked.aliases, known, in_use)
+    asked.work.bind(pool.count, sum(each.rows.nbytes for each in known.values()))
+    return pool
+
+
+def _lineage(asked: Explanation, pool: Pool, state: State | None, *, whole: bool = False) -> Lineage:
+    """The query over the rows that are there at a state, or over all records of a pool as they are."""
+    there = np.ones(pool.count, dtype=bool) if state is None or whole else pool.there(pool.came(state.ends))
+    lineage = lineage_of(
+        asked.query.catalyst,
+        asked.query.plan,
+        lambda position, _, columns: pool.leaf_rows(there, position, columns),
+        None if state is None else state.watermark_us,
+        asked.call,
+    )
+    asked.work.jobs += lineage.jobs
+    return lineage
+
+
+class _Search:
+    """Finds records among the rows of the states, and explains them."""
+
+    def __init__(self, asked: Explanation, pool: Pool, states: list[State]) -> None:
+        self._asked = asked
+        self._pool = pool
+        self._states = states
+        self._evaluation = Evaluation(asked.query, asked.shape, pool, asked.work.budget, asked.call)
+
+    def found(self, wanted: pa.Table) -> list[RecordProvenance]:
+        """All records, in their order."""
+        records = self._asked.records
+        done: dict[int, RecordProvenance] = {}
+        for at in self._order():
+            if len(done) == len(records):
+                break
+            lineage = _lineage(self._asked, self._pool, self._states[at])
+            places = places_of(wanted, as_output(lineage.rows, self._asked.shape.rows))
+            for number, equal in enumerate(places):
+                if len(equal) and number not in done:
+                    done[number] = self._explained(records[number], wanted.slice(number, 1), lineage, equal, at)
+        return [
+            done.get(number, RecordProvenance(offset=record.offset, op=record.op, found=False, notes=(NOT_FOUND,)))
+            for number, record in enumerate(records)
+        ]
+
+    def _order(self) -> list[int]:
+        """States in which a record is looked for: after the block, before it, else between its steps."""
+        last = len(self._states) - 1
+        return [last, *range(1, last)] if self._asked.added else [0, *range(last - 1, 0, -1)]
+
+    def _explained(
+        self, record: AskedRecord, row: pa.Table, lineage: Lineage, equal: Longs, at: int
+    ) -> RecordProvenance:
+        asked, pool, state = self._asked, self._pool, self._states[at]
+        leaves = dict(lineage.circuit.leaves)
+        derivations = [_numbers(pool, leaves, lineage, int(each)) for each in equal[:_ALTERNATIVES_MAX]]
+        notes = lineage.circuit.notes(int(equal[0]))
+        numbers, verified, minimal = derivations[0], False, False
+        if asked.request.effort > ProvenanceEffort.LINEAGE:
+            there = np.flatnonzero(pool.there(pool.came(state.ends)))
+            outcome = checked(
+                numbers,
+                there,
+                lambda some: self._evaluation.count(pool.mask(some), row, state.watermark_us) > 0,
+                minimal=asked.request.effort is ProvenanceEffort.MINIMAL,
+            )
+            numbers, verified, minimal = outcome.numbers, outcome.verified, outcome.minimal
+            notes += [] if outcome.note is None else [outcome.note]
+        for term, other in enumerate([numbers, *derivations[1:]]):
+            _write(asked, record, ProvenanceKind.WITNESSES, pool.offsets(other), term=term)
+        triggers, by_watermark = self._trigger(record, row, at, notes)
+        _write(asked, record, ProvenanceKind.TRIGGER, triggers)
+        _write_cells(asked, record, lineage, int(equal[0]))
+        return RecordProvenance(
+            offset=record.offset,
+            op=record.op,
+            found=True,
+            alternatives=len(equal),
+            verified=verified,
+            minimal=minimal,
+            by_watermark=by_watermark,
+            witnesses=listed(pool.offsets(numbers)),
+            trigger=listed(triggers),
+            notes=tuple(notes),
+            how=how_json(lineage.circuit, int(equal[0])) if asked.asks(ProvenanceKind.HOW) else "",
+        )
+
+    def _trigger(
+        self, record: AskedRecord, row: pa.Table, at: int, notes: list[str]
+    ) -> tuple[list[tuple[int, Longs]], bool]:
+        if not self._asked.asks(ProvenanceKind.TRIGGER):
+            return [], False
+        if self._asked.request.previous is not None:
+            notes.append("a change of the query made the block write this record")
+            return [], False
+        first, second = (0, len(self._states) - 1)
+        if len(self._states) > 2:
+            first, second = (at - 1, at) if record.added else (at, at + 1)
+        found = trigger_of(
+            self._evaluation,
+            row,
+            self._states[max(first, 0)],
+            self._states[min(second, len(self._states) - 1)],
+            added=record.added,
+            checked=self._asked.request.effort > ProvenanceEffort.LINEAGE,
+        )
+        notes += [] if found.note is None else [found.note]
+        return self._pool.offsets(found.numbers), found.by_watermark
+
+
+def _numbers(pool: Pool, leaves: Mapping[int, Leaf], lineage: Lineage, row: int) -> Longs:
+    """Witnesses of a row of the result, by number in a pool."""
+    parts = [
+        pool.numbers(leaves[source].alias, leaves[source].offsets[rows])
+        for source, rows in lineage.circuit.witnesses(row).items()
+    ]
+    return np.unique(np.concatenate([np.zeros(0, np.int64), *parts]))
+
+
+def _write(
+    asked: Explanation,
+    record: AskedRecord,
+    kind: ProvenanceKind,
+    found: list[tuple[int, Longs]],
+    *,
+    term: int = 0,
+) -> None:
+    for at, offsets in found:
+        asked.rows.add(record.offset, kind, at, offsets, term=term)
+
+
+def _write_cells(asked: Explanation, record: AskedRecord, lineage: Lineage, row: int) -> None:
+    """Cells behind the asked columns, and those that decided that the row is there."""
+    if not asked.asks(ProvenanceKind.CELLS):
+        return
+    leaves = dict(lineage.circuit.leaves)
+    parts: list[tuple[str | None, Cells]] = [
+        (name, cells)
+        for name, column in asked.columns().items()
+        for cells in cells_behind(lineage.circuit, row, column)
+    ]
+    parts += [(None, cells) for cells in inspected_cells(lineage.circuit, row)]
+    for name, cells in parts:
+        leaf = leaves[cells.leaf]
+        asked.rows.add(
+            record.offset,
+            ProvenanceKind.CELLS,
+            asked.aliases.index(leaf.alias),
+            np.sort(leaf.offsets[cells.rows]),
+            column=cells.column,
+            output_column=name,
+            role=cells.role,
+        )

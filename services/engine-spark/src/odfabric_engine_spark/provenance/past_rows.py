@@ -1,0 +1,215 @@
+"""Rows that the inputs had: read from slices by conditions, and net of what was withdrawn.
+
+Owns finding records of an input by values of expressions, and which of them are there at a state. A withdrawal takes the latest equal row
+that is there; one of a row that is not there cancels the next equal row to come (docs/engine.md#unmatched-retractions). Invariant: equal
+rows meet the same conditions, so what is there of the found records is what is there of all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from odfabric.errors import InvalidData, LimitExceeded, Place
+from odfabric.formats.slices.canonical_rows import one_array, row_bytes
+from odfabric.formats.slices.slice_parquet import open_slice
+from odfabric.model.engine import SliceFile, TransformRequestInput
+from odfabric.model.provenance import PROVENANCE_ROWS_LIMIT
+from odfabric_engine_spark.arrays.array_types import Hashes, Longs, Mask
+from odfabric_engine_spark.plan.input_tables import InputTable
+from odfabric_engine_spark.plan.partitioning.partition_keys import stage_schema
+from odfabric_engine_spark.rows.input_scan import weights_of
+from odfabric_engine_spark.rows.row_expressions import RowExpressions
+from odfabric_engine_spark.spark.calls.call import EngineCall
+from odfabric_engine_spark.spark.catalyst.plan_nodes import Attribute, Catalyst, Expression, expr_id, references
+from odfabric_engine_spark.state.key_hash import key_hashes
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Values of expressions over the row of a scan, together, as hashes: one of them is had."""
+
+    expressions: tuple[Expression, ...]
+    hashes: Hashes
+
+
+@dataclass(frozen=True)
+class KnownRows:
+    """Records of one input, ascending by offset; `rows` has all columns of the input."""
+
+    offsets: Longs
+    weights: Longs
+    rows: pa.Table
+    data: tuple[str, ...]
+
+    @cached_property
+    def classes(self) -> Longs:
+        """A number for each record, the same for equal rows."""
+        if not self.rows.num_rows or not self.data:
+            return np.zeros(self.rows.num_rows, np.int64)
+        content = row_bytes([one_array(self.rows.column(name)) for name in self.data])
+        found: Longs = one_array(pc.dictionary_encode(content)).indices.to_numpy().astype(np.int64)
+        return found
+
+    def there(self, taken: Mask) -> Mask:
+        """Which of the taken records are there when these are all that came."""
+        at = np.flatnonzero(taken)
+        order = at[np.argsort(self.classes[at], kind="stable")]
+        found = np.zeros(len(taken), dtype=bool)
+        if len(order):
+            found[order] = _survivors(self.classes[order], self.weights[order])
+        return found
+
+    def owed(self, taken: Mask) -> bool:
+        """Whether the taken records withdraw more of some row than came."""
+        sums = np.bincount(self.classes[taken], weights=self.weights[taken]) if taken.any() else np.zeros(1)
+        return bool((sums < 0).any())
+
+    def of_columns(self, columns: Sequence[Attribute], chosen: Mask | Longs) -> pa.Table:
+        """Some records in columns of a scan, by position."""
+        picked = np.flatnonzero(chosen) if chosen.dtype == bool else chosen
+        return as_scan(self.rows.take(pa.array(picked)), columns)
+
+
+def as_scan(rows: pa.Table, columns: Sequence[Attribute]) -> pa.Table:
+    """Rows by names of columns as rows of a scan, by position."""
+    schema = stage_schema(tuple(columns))
+    arrays = [rows.column(str(column.name())).cast(field.type) for column, field in zip(columns, schema, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _survivors(classes: Longs, weights: Longs) -> Mask:
+    """Of records sorted by class, each in order of offsets: those that are not withdrawn later.
+
+    A row that came as the n-th of its class stays if there are never fewer than n afterwards.
+    """
+    starts = np.flatnonzero(np.r_[True, classes[1:] != classes[:-1]])
+    totals = np.cumsum(weights)
+    before = np.repeat(totals[starts] - weights[starts], np.diff(np.r_[starts, len(classes)]))
+    levels = totals - before
+    group = np.cumsum(np.r_[False, classes[1:] != classes[:-1]])
+    apart = levels + group * (2 * len(levels) + 1)
+    least_after = np.minimum.accumulate(apart[::-1])[::-1]
+    found: Mask = (weights > 0) & (levels >= 1) & (least_after >= apart)
+    return found
+
+
+class PastRows:
+    """Records of the inputs of a transaction, up to the end of what it consumed."""
+
+    def __init__(
+        self,
+        inputs: Sequence[TransformRequestInput],
+        tables: Mapping[str, InputTable],
+        catalyst: Catalyst,
+        call: EngineCall,
+        *,
+        rows_max: int,
+    ) -> None:
+        self._inputs = {one.query_alias: one for one in inputs}
+        self._tables = tables
+        self._catalyst = catalyst
+        self._call = call
+        self._rows_max = rows_max
+        self._columns: dict[tuple[str, frozenset[str]], pa.Table] = {}
+        self.rows_read = 0
+
+    def matching(self, alias: str, conditions: Sequence[Condition]) -> Mask:
+        """Which records of an input meet all conditions, by offset."""
+        found = np.ones(self._inputs[alias].offsets.end, dtype=bool)
+        for condition in conditions:
+            found &= np.isin(self.keys(alias, condition.expressions), condition.hashes)
+        return found
+
+    def keys(self, alias: str, expressions: Sequence[Expression], chosen: Mask | None = None) -> Hashes:
+        """Hashes of the values of expressions, for all records of an input or for the chosen ones."""
+        by_id = {expr_id(column): column for each in expressions for column in references(each)}
+        columns = list(by_id.values())
+        rows = self._read_columns(alias, frozenset(str(column.name()) for column in columns))
+        if chosen is not None:
+            rows = rows.filter(pa.array(chosen))
+        values = RowExpressions.of(self._catalyst, columns, expressions).evaluate(as_scan(rows, columns))
+        return key_hashes([one_array(each) for each in values], rows.num_rows)
+
+    def known(self, alias: str, chosen: Mask) -> KnownRows:
+        """The chosen records with all columns. Raises LimitExceeded, InvalidData."""
+        count = int(chosen.sum())
+        if count > self._rows_max:
+            raise LimitExceeded(
+                f"explaining the record needs {count} rows of the input {alias}: it shows no key by which fewer would do",
+                limit=PROVENANCE_ROWS_LIMIT,
+                maximum=self._rows_max,
+            )
+        table = self._tables[alias]
+        names = table.vocabulary
+        system = {names.offset, names.operation_type, names.system_time}
+        rows = self._read(alias, frozenset(table.no_rows.column_names), chosen)
+        operations = one_array(rows.column(names.operation_type)).to_numpy(zero_copy_only=False).astype(np.int32)
+        return KnownRows(
+            offsets=np.flatnonzero(chosen),
+            weights=weights_of(operations).astype(np.int64),
+            rows=rows,
+            data=tuple(name for name in rows.column_names if name not in system),
+        )
+
+    def _read_columns(self, alias: str, names: frozenset[str]) -> pa.Table:
+        """Columns of all records of an input, kept for the call."""
+        known = self._columns.get((alias, names))
+        if known is None:
+            count = self._inputs[alias].offsets.end
+            known = self._read(alias, names, np.ones(count, dtype=bool))
+            self._columns[alias, names] = known
+            self.rows_read += count
+        return known
+
+    def _read(self, alias: str, names: frozenset[str], chosen: Mask) -> pa.Table:
+        one, schema = self._inputs[alias], self._tables[alias].no_rows.schema
+        wanted = pa.schema([field for field in schema if field.name in names])
+        if not len(wanted):
+            return pa.table({"nothing": pa.nulls(int(chosen.sum()), pa.int8())})
+        batches = [batch for piece in one.slices for batch in self._slice(one, piece, wanted, chosen)]
+        rows = pa.Table.from_batches(batches, schema=wanted)
+        if rows.num_rows != int(chosen.sum()):
+            message = f"input {alias} has {rows.num_rows} of {int(chosen.sum())} records that its slices should hold"
+            raise InvalidData(message, place=Place(rule="file-offsets"))
+        return rows
+
+    def _slice(
+        self, one: TransformRequestInput, piece: SliceFile, schema: pa.Schema, chosen: Mask
+    ) -> Iterator[pa.RecordBatch]:
+        begin = piece.offsets.begin
+        own = chosen[begin : min(piece.offsets.end, one.offsets.end)]
+        hits = np.flatnonzero(own)
+        if not len(hits):
+            return
+        names = one.vocabulary
+        columns = sorted({*schema.names, names.offset})
+        near = range(int(hits[0]), int(hits[-1]) + 1)
+        with open_slice(self._call.exchange.input(piece.path), names) as reader:
+            for batch in reader.batches(columns, near=near, bytes_max=self._call.settings.batch_bytes):
+                self._call.check()
+                places = batch.column(names.offset).to_numpy() - begin
+                within = (places >= 0) & (places < len(own))
+                taken = within.copy()
+                taken[within] = own[places[within]]
+                if taken.any():
+                    yield _as_spark(batch if taken.all() else batch.filter(pa.array(taken)), schema, piece.path)
+
+
+def _as_spark(batch: pa.RecordBatch, schema: pa.Schema, path: str) -> pa.RecordBatch:
+    columns: list[pa.Array] = []
+    for field in schema:
+        if field.name not in batch.schema.names:
+            columns.append(pa.nulls(batch.num_rows, field.type))
+            continue
+        try:
+            columns.append(batch.column(field.name).cast(field.type))
+        except pa.ArrowException as error:
+            place = Place(file=path, field=field.name, rule="file-value")
+            raise InvalidData(f"a value of the column has no form in Spark: {error}", place=place) from error
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
