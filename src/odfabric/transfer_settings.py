@@ -42,6 +42,24 @@ class TransferSettings(BaseSettings):
         None, description="Folder below which datasets may be pushed to `file://`; unset = refused"
     )
     transfers_at_once: int = Field(10, ge=1, le=100, description="Objects that one transfer moves at a time")
+    head_signature_s: float = Field(
+        60.0,
+        ge=0,
+        description="Age at which the published signature of a head is renewed while the head moves, in seconds",
+    )
+    head_signature_s_max: float = Field(
+        86_400.0,
+        ge=60,
+        description="Age at which a worker renews the published signature of a head that rests, in seconds",
+    )
+    head_age_s_max: float = Field(
+        0.0,
+        ge=0,
+        description="Oldest signature of a head that a pull takes, in seconds; an older one counts as a frozen place. 0 = any",
+    )
+    head_log_entries_max: int = Field(
+        1_000_000, ge=1, description="Entries of the head log of a dataset elsewhere that are read"
+    )
     transfer_resumes_max: int = Field(
         5, ge=0, le=100, description="How often a download that broke off goes on where it broke before it fails"
     )

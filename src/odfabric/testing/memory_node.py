@@ -15,6 +15,7 @@ from odfabric.adapters.memory.datasets.catalog import MemoryCatalog, MemorySearc
 from odfabric.adapters.memory.datasets.chains import MemoryChains
 from odfabric.adapters.memory.datasets.dataset_keys import MemoryDatasetKeys
 from odfabric.adapters.memory.datasets.exchange import MemoryExchange
+from odfabric.adapters.memory.datasets.head_logs import MemoryHeadLogs
 from odfabric.adapters.memory.datasets.object_store import MemoryObjectStore
 from odfabric.adapters.memory.datasets.removed_datasets import MemoryRemovedDatasets
 from odfabric.adapters.memory.datasets.state_index import MemoryStateIndex
@@ -120,6 +121,7 @@ class MemoryNode:
         self.files = MemoryPollingFiles(self.folder / "polled")
         self._ports = NodePorts(
             chains=MemoryChains(self.store),
+            head_logs=MemoryHeadLogs(self.store),
             catalog=MemoryCatalog(self.store),
             search_documents=MemorySearchDocuments(self.store),
             accounts=MemoryAccounts(self.store),

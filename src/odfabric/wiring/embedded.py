@@ -28,6 +28,7 @@ from odfabric.adapters.sql.database import Database
 from odfabric.adapters.sql.datasets.catalog import SqlCatalog
 from odfabric.adapters.sql.datasets.chains import SqlChains
 from odfabric.adapters.sql.datasets.commit_intents import SqlCommitIntents
+from odfabric.adapters.sql.datasets.head_logs import SqlHeadLogs
 from odfabric.adapters.sql.datasets.removed_datasets import SqlRemovedDatasets
 from odfabric.adapters.sql.datasets.search import SqlSearchDocuments
 from odfabric.adapters.sql.jobs.duties import SqlDuties
@@ -270,6 +271,7 @@ def _ports(
     elsewhere = open_elsewhere(settings, egress, closing)
     return NodePorts(
         chains=SqlChains(stores.database),
+        head_logs=SqlHeadLogs(stores.database),
         catalog=SqlCatalog(stores.database),
         search_documents=SqlSearchDocuments(stores.database),
         accounts=SqlAccounts(stores.database),

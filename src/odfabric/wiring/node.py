@@ -15,6 +15,9 @@ from odfabric.ports.datasets.object_store import ObjectStore
 from odfabric.settings import Settings
 from odfabric.usecases.chain.commit import Commits
 from odfabric.usecases.chain.repository import Repository
+from odfabric.usecases.heads.head_signing import HeadSigning
+from odfabric.usecases.heads.head_writer import HeadWriter
+from odfabric.usecases.heads.publish_log import LogPublisher
 from odfabric.usecases.rights.access import Access
 from odfabric.wiring.datasets.browsing import BrowseVerbs
 from odfabric.wiring.datasets.dataset_verbs import DatasetVerbs
@@ -160,8 +163,9 @@ class Node:
         self.status = StatusVerbs(core=core, registry=registry_of(ports.jobs, ports.clock, *self.timings.collectors))
 
     def _core(self, *, publishes: bool) -> NodeCore:
-        ports, settings = self.ports, self.settings
+        ports, settings, signing = self.ports, self.settings, self._signing()
         return NodeCore(
+            heads=signing,
             ports=ports,
             settings=settings,
             access=Access(
@@ -180,8 +184,19 @@ class Node:
                 attempts_max=settings.commit_attempts_max,
                 block_bytes_max=settings.block_bytes_max,
                 publishes=publishes,
+                signing=signing,
             ),
         )
+
+    def _signing(self) -> HeadSigning:
+        ports = self.ports
+        writer = HeadWriter(
+            logs=ports.head_logs, keys=ports.keys, catalog=ports.catalog, chains=ports.chains, clock=ports.clock
+        )
+        publisher = LogPublisher(
+            writer, objects=ports.objects, clock=ports.clock, signature_s=self.settings.head_signature_s
+        )
+        return HeadSigning(writer=writer, publisher=publisher, catalog=ports.catalog)
 
     def _repository(self, objects: ObjectStore) -> Repository:
         return Repository(

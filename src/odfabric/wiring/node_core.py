@@ -11,6 +11,8 @@ from odfabric.domain.people.access import LOCAL_ACCOUNT, Subject
 from odfabric.settings import Settings
 from odfabric.usecases.chain.commit import Commits
 from odfabric.usecases.chain.repository import Repository
+from odfabric.usecases.heads.head_signing import HeadSigning
+from odfabric.usecases.heads.judge_log import LogJudge
 from odfabric.usecases.rights.access import Access
 from odfabric.usecases.rights.account_quotas import AccountQuotas
 from odfabric.wiring.node_ports import NodePorts
@@ -29,6 +31,17 @@ class NodeCore:
     quotas: AccountQuotas
     repository: Repository
     commits: Commits
+    heads: HeadSigning
+
+    @property
+    def log_judge(self) -> LogJudge:
+        """What judges head logs of datasets elsewhere."""
+        return LogJudge(
+            logs=self.ports.head_logs,
+            clock=self.ports.clock,
+            age_s_max=self.settings.head_age_s_max,
+            entries_max=self.settings.head_log_entries_max,
+        )
 
     @property
     def operator(self) -> Subject:

@@ -14,6 +14,7 @@ from odfabric.ports.datasets.catalog import Catalog
 from odfabric.ports.datasets.chain_writer import ChainWriter
 from odfabric.ports.datasets.dataset_keys import DatasetKeys
 from odfabric.ports.datasets.exchange import Exchange
+from odfabric.ports.datasets.head_logs import HeadLogs
 from odfabric.ports.datasets.object_store import ObjectStore
 from odfabric.ports.datasets.removed_datasets import RemovedDatasets
 from odfabric.ports.datasets.search_documents import SearchDocuments
@@ -51,6 +52,7 @@ class NodePorts:
     """Everything outside the core that a node needs."""
 
     chains: ChainWriter
+    head_logs: HeadLogs
     catalog: Catalog
     search_documents: SearchDocuments
     accounts: Accounts
@@ -102,6 +104,7 @@ def intercepted(ports: NodePorts, interceptor: Interceptor) -> NodePorts:
     """The same ports with effects through `interceptor`: drills, tests of faults."""
     return NodePorts(
         chains=interceptor.chains(ports.chains),
+        head_logs=interceptor.head_logs(ports.head_logs),
         catalog=interceptor.catalog(ports.catalog),
         search_documents=interceptor.search_documents(ports.search_documents),
         accounts=interceptor.accounts(ports.accounts),

@@ -24,11 +24,13 @@ from odfabric.errors import (
     InvalidName,
     InvalidRequest,
     LimitExceeded,
+    NotFound,
     Place,
     Unauthenticated,
 )
 from odfabric.formats.identifiers.dataset_layout import BLOCKS, HEAD, object_path, parse_ref
 from odfabric.model.multihash import Multihash
+from odfabric.ports.datasets.object_store import REF_BYTES_MAX
 from odfabric.ports.sources.egress import RemoteDataset
 
 HEAD_BYTES_MAX = 200
@@ -88,6 +90,15 @@ class HttpRemoteDataset:
         limit = SizeLimit(name="block_bytes_max", bytes_max=self._block_bytes_max)
         with self._get(object_path(BLOCKS, block_hash), "block", str(block_hash), limit) as answer:
             return answer.read()
+
+    def ref(self, path: str) -> bytes | None:
+        """A small file beside the head. A node without such files answers 404."""
+        limit = SizeLimit(name="ref_bytes_max", bytes_max=REF_BYTES_MAX)
+        try:
+            with self._get(path, "ref", path, limit) as answer:
+                return answer.read()
+        except NotFound:
+            return None
 
     def download(self, folder: str, object_hash: Multihash, *, size_max: int, into: Path) -> int:
         """An object into a new file.

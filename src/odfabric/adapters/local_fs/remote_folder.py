@@ -28,6 +28,7 @@ from odfabric.errors import (
 )
 from odfabric.formats.identifiers.dataset_layout import BLOCKS, HEAD, REF_CHARACTERS_MAX, object_path, parse_ref
 from odfabric.model.multihash import Multihash
+from odfabric.ports.datasets.object_store import REF_BYTES_MAX
 from odfabric.ports.sources.egress import RemoteDataset
 
 COPY_BYTES = 1024 * 1024
@@ -83,6 +84,17 @@ class FolderRemoteDataset:
             data = file.read(self._block_bytes_max + 1)
         if len(data) > self._block_bytes_max:
             raise _too_large(block_hash, "block_bytes_max", self._block_bytes_max)
+        return data
+
+    def ref(self, path: str) -> bytes | None:
+        """A small file beside the head."""
+        try:
+            with self._open(path, "ref", path) as file:
+                data = file.read(REF_BYTES_MAX + 1)
+        except NotFound:
+            return None
+        if len(data) > REF_BYTES_MAX:
+            raise LimitExceeded(f"{path} is too large", limit="ref_bytes_max", maximum=REF_BYTES_MAX)
         return data
 
     def download(self, folder: str, object_hash: Multihash, *, size_max: int, into: Path) -> int:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from odfabric.domain.people.dataset_search import SearchDocument
 from odfabric.domain.subscriptions.events import event_of
 from odfabric.model.commit import BlockRow, CatalogEntry, Head, IdempotencyRecord, OutboxMessage
+from odfabric.model.heads.head_log import SeenHead, SignedMove
 from odfabric.model.identity import AccountId, DatasetAlias, DatasetId, Name
 from odfabric.model.instant import Instant
 from odfabric.model.jobs.flow import Flow, FlowRun
@@ -113,6 +114,8 @@ class MemoryStore:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.datasets: dict[DatasetId, StoredDataset] = {}
+        self.head_logs: dict[DatasetId, list[SignedMove]] = {}
+        self.heads_seen: dict[DatasetId, SeenHead] = {}
         self.job_commits: dict[str, Multihash] = {}
         self.outbox: list[StoredMessage] = []
         self.subscriptions: dict[str, StoredSubscription] = {}

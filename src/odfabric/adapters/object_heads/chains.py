@@ -40,6 +40,7 @@ from odfabric.model.commit import (
     IdempotencyRecord,
     OutboxMessage,
 )
+from odfabric.model.heads.head_log import SignedMove
 from odfabric.model.identity import DatasetAlias, DatasetId
 from odfabric.model.multihash import Multihash
 from odfabric.model.people.account import Grant
@@ -138,8 +139,9 @@ class ObjectHeadChains:
         entry: CatalogEntry | None = None,
         grants: Sequence[Grant] = (),
         audit: Sequence[AuditEntry] = (),
+        moves: Sequence[SignedMove] = (),
     ) -> None:
-        """See the port."""
+        """See the port. The head log follows, since the commit is one object (`usecases.heads`)."""
         check_appendable(expected=expected, blocks=blocks, message=message, entry=entry, grants=grants)
         self._settle_those_of(job_ids)
         if entry is None:
@@ -216,6 +218,7 @@ class ObjectHeadChains:
         blocks: Sequence[EncodedBlock],
         message: OutboxMessage,
         audit: Sequence[AuditEntry] = (),
+        moves: Sequence[SignedMove] = (),
     ) -> None:
         """See the port: never, since a head that other nodes follow goes forwards."""
         raise InvalidRequest(

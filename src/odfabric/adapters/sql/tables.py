@@ -42,7 +42,7 @@ from odfabric.adapters.sql.column_types import (
     folded_text,
 )
 
-SCHEMA_REVISION = "0016"
+SCHEMA_REVISION = "0017"
 """The newest migration that this code needs."""
 
 NAME_CHARACTERS_MAX = 100

@@ -12,9 +12,18 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
+from odfabric.adapters.stored_datasets.remote import stored_ref
 from odfabric.domain.transfer.direction import SMART_SCHEMES, scheme_of
 from odfabric.errors import Corrupt, CorruptedSource, InvalidName, LimitExceeded, Place, UnsupportedProtocol
-from odfabric.formats.identifiers.dataset_layout import ALIAS, BLOCKS, HEAD, object_path, parse_ref
+from odfabric.formats.identifiers.dataset_layout import (
+    ALIAS,
+    BLOCKS,
+    HEAD,
+    HEAD_LOG,
+    HEAD_SIGNATURE,
+    object_path,
+    parse_ref,
+)
 from odfabric.model.commit import EncodedBlock
 from odfabric.model.multihash import Multihash
 from odfabric.ports.datasets.object_store import ObjectStore
@@ -74,6 +83,10 @@ class StoredDestination:
         """See the port."""
         return self._store.read_bytes(object_path(BLOCKS, block_hash), size_max=self._block_bytes_max)
 
+    def ref(self, path: str) -> bytes | None:
+        """See the port."""
+        return stored_ref(self._store, path)
+
     def sizes(self, folder: str, names: Sequence[Multihash]) -> Mapping[Multihash, int]:
         """See the port."""
         if len(names) > LOOKED_UP_MAX:
@@ -90,7 +103,14 @@ class StoredDestination:
         self._store.put_file(key, path)
 
     def publish(
-        self, blocks: Sequence[EncodedBlock], *, head: Multihash, expected: Multihash | None, alias: str, force: bool
+        self,
+        blocks: Sequence[EncodedBlock],
+        *,
+        head: Multihash,
+        expected: Multihash | None,
+        alias: str,
+        force: bool,
+        log: Mapping[str, bytes] | None = None,
     ) -> bool:
         """See the port."""
         before = self._text()
@@ -99,7 +119,17 @@ class StoredDestination:
         self._each(blocks, lambda block: self._store.put_bytes(object_path(BLOCKS, block.hash), block.data))
         if before is None and self._store.read_ref(ALIAS) is None:
             self._store.write_ref(ALIAS, alias)
-        return self._store.replace_ref(HEAD, str(head), expected=before)
+        for path, data in (log or {}).items():
+            self._put_log(path, data)
+        return before == str(head) or self._store.replace_ref(HEAD, str(head), expected=before)
+
+    def _put_log(self, path: str, data: bytes) -> None:
+        """Full segments are written once, unless what is there is another log."""
+        if path in (HEAD_LOG, HEAD_SIGNATURE):
+            self._store.write_ref(path, data.decode("ascii"))
+        elif stored_ref(self._store, path) != data:
+            self._store.delete(path)
+            self._store.put_bytes(path, data)
 
     def _text(self) -> str | None:
         try:

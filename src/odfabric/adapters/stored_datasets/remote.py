@@ -12,7 +12,7 @@ from pathlib import Path
 from odfabric.errors import Corrupt, CorruptedSource, Determinate, InvalidName, LimitExceeded, NotFound
 from odfabric.formats.identifiers.dataset_layout import BLOCKS, HEAD, object_path, parse_ref
 from odfabric.model.multihash import Multihash
-from odfabric.ports.datasets.object_store import ObjectStore
+from odfabric.ports.datasets.object_store import REF_BYTES_MAX, ObjectStore
 from odfabric.ports.sources.egress import RemoteDataset
 from odfabric.ports.transfer.destinations import RemoteStores
 
@@ -61,6 +61,10 @@ class StoredRemoteDataset:
         except LimitExceeded:
             raise _too_large(block_hash, "block_bytes_max", self._block_bytes_max) from None
 
+    def ref(self, path: str) -> bytes | None:
+        """A small file beside the head."""
+        return stored_ref(self._store, path)
+
     def download(self, folder: str, object_hash: Multihash, *, size_max: int, into: Path) -> int:
         """An object into a new file."""
         size = 0
@@ -84,6 +88,14 @@ class StoredRemoteDataset:
     def _forget(path: Path) -> None:
         with suppress(OSError):
             path.unlink()
+
+
+def stored_ref(store: ObjectStore, path: str) -> bytes | None:
+    """A small file of a store, which may be a ref or an object."""
+    try:
+        return store.read_bytes(path, size_max=REF_BYTES_MAX)
+    except NotFound:
+        return None
 
 
 def _too_large(name: Multihash, limit: str, maximum: int) -> LimitExceeded:

@@ -22,6 +22,11 @@ T = TypeVar("T")
 
 _CALLS: Mapping[str, str] = {
     "keys.create": "making the key pair of a new dataset",
+    "keys.keep": "sealing a key of a dataset that was imported",
+    "head_log.add": "continuing the log of a head that had moved without it, or a copy's",
+    "head_log.replace": "taking another log of heads, when that is forced",
+    "head_log.hand_over": "giving a dataset another key, with the entry that hands it over",
+    "head_log.note_seen": "remembering what was seen of a dataset elsewhere",
     "node_key.begin": "making a new key of the node current",
     "node_key.drop_old": "taking away the keys of the node before the current one, after a last look at all secrets",
     "sealed.replace": "storing secrets that are sealed with the new key of the node",

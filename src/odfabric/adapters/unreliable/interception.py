@@ -21,6 +21,7 @@ from odfabric.ports.datasets.chain_writer import ChainWriter
 from odfabric.ports.datasets.commit_intents import CommitIntents
 from odfabric.ports.datasets.dataset_keys import DatasetKeys
 from odfabric.ports.datasets.exchange import Exchange
+from odfabric.ports.datasets.head_logs import HeadLogs
 from odfabric.ports.datasets.object_store import ObjectStore
 from odfabric.ports.datasets.removed_datasets import RemovedDatasets
 from odfabric.ports.datasets.search_documents import SearchDocuments
@@ -102,6 +103,15 @@ CHAINS = PortCalls(
         "replace": "chain.replace",
     },
     reads={name: f"chain.{name}" for name in ("head", "contains", "row", "rows_down", "idempotency", "commit_of_job")},
+)
+HEAD_LOGS = PortCalls(
+    effects={
+        "add": "head_log.add",
+        "replace": "head_log.replace",
+        "hand_over": "head_log.hand_over",
+        "note_seen": "head_log.note_seen",
+    },
+    reads={name: f"head_log.{name}" for name in ("last", "lines", "seen")},
 )
 CATALOG = PortCalls(reads={name: f"catalog.{name}" for name in ("by_id", "by_alias", "page", "found", "facets")})
 SEARCH_DOCUMENTS = PortCalls(effects={"put": "search.put"}, reads={"behind": "search.behind"})
@@ -266,7 +276,10 @@ ENGINE = PortCalls(
     },
     reads={"info": "engine.info", "migrate_query": "engine.migrate"},
 )
-KEYS = PortCalls(effects={"create": "keys.create"})
+KEYS = PortCalls(
+    effects={"create": "keys.create", "keep": "keys.keep"},
+    reads={name: f"keys.{name}" for name in ("public", "sign", "reveal")},
+)
 NODE_KEY = PortCalls(effects={"begin": "node_key.begin", "drop_old": "node_key.drop_old"})
 SEALED_STORE = PortCalls(effects={"replace": "sealed.replace"}, reads={"rows": "sealed.rows"})
 HTTP_SOURCE = PortCalls(reads={"fetch": "source.fetch"})
@@ -290,9 +303,11 @@ REPOSITORIES = PortCalls(
 )
 DESTINATION = PortCalls(
     effects={"put": "destination.put", "publish": "destination.publish"},
-    reads={"head": "destination.head", "block": "destination.block", "sizes": "destination.sizes"},
+    reads={name: f"destination.{name}" for name in ("head", "block", "ref", "sizes")},
 )
-REMOTE = PortCalls(reads={"head": "remote.head", "block": "remote.block", "download": "remote.download"})
+REMOTE = PortCalls(
+    reads={"head": "remote.head", "block": "remote.block", "ref": "remote.ref", "download": "remote.download"}
+)
 EXCHANGE = PortCalls(reads={"session": "exchange.session"})
 
 
@@ -310,6 +325,10 @@ class Interceptor(ABC):
     def chains(self, port: ChainWriter) -> ChainWriter:
         """Heads and block index."""
         return self.wrap(port, CHAINS)
+
+    def head_logs(self, port: HeadLogs) -> HeadLogs:
+        """Logs of head moves."""
+        return self.wrap(port, HEAD_LOGS)
 
     def catalog(self, port: Catalog) -> Catalog:
         """The catalog."""

@@ -22,6 +22,8 @@ CHECKPOINTS = "checkpoints"
 ENGINES = "engines"
 """Beside the dataset: which engine made or reproduces which block."""
 HEAD = "refs/head"
+HEAD_LOG = "refs/head.log"
+HEAD_SIGNATURE = "refs/head.sig"
 ALIAS = "info/alias"
 NAMES = "names"
 """Not of a dataset: who has which name, where several nodes share the objects without a common database."""
@@ -74,6 +76,16 @@ def engine_records_prefix(dataset: DatasetId, block: Multihash | None = None) ->
 def head_key(dataset: DatasetId) -> str:
     """Key of the only ref, `head`."""
     return in_dataset(dataset, HEAD)
+
+
+def head_log_key(dataset: DatasetId, segment: int | None = None) -> str:
+    """Key of a segment of the head log: of a full one by its number, None: the newest."""
+    return in_dataset(dataset, HEAD_LOG if segment is None else f"{HEAD_LOG}.{segment}")
+
+
+def head_signature_key(dataset: DatasetId) -> str:
+    """Key of the newest signature of the head."""
+    return in_dataset(dataset, HEAD_SIGNATURE)
 
 
 def alias_key(dataset: DatasetId) -> str:

@@ -16,6 +16,7 @@ from odfabric.model.commit import (
     IdempotencyRecord,
     OutboxMessage,
 )
+from odfabric.model.heads.head_log import SignedMove
 from odfabric.model.identity import DatasetAlias, DatasetId
 from odfabric.model.multihash import Multihash
 from odfabric.model.people.account import Grant
@@ -38,16 +39,18 @@ class ChainWriter(ChainReader, Protocol):
         entry: CatalogEntry | None = None,
         grants: Sequence[Grant] = (),
         audit: Sequence[AuditEntry] = (),
+        moves: Sequence[SignedMove] = (),
     ) -> None:
         """Index `blocks` (oldest first), move the head to the last if it is `expected`.
 
-        The outbox message, idempotency records, the marks that `job_ids` have committed, audit entries and the catalog entry, which is
-        given exactly when `expected` is None, with the first `grants` on it, are written in the same transaction, or nothing is. Grants
-        to accounts that are gone are left out.
+        The outbox message, idempotency records, the marks that `job_ids` have committed, audit entries, `moves`, which continue the head
+        log, and the catalog entry, which is given exactly when `expected` is None, with the first `grants` on it, are written in the same
+        transaction, or nothing is. Grants to accounts that are gone are left out. Where nodes share heads the log follows, and `moves`
+        are left out.
         Raises AlreadyExists if the entry's id or alias (ASCII case-insensitive, per account) is taken; otherwise, in this
         order, NotFound if the dataset does not exist, HeadMoved if the head is not `expected`, AlreadyExists if an
-        idempotency key has a record or if one of the jobs has committed, LeaseLost if one was cancelled. In all these cases
-        nothing was written.
+        idempotency key has a record or if one of the jobs has committed, LeaseLost if one was cancelled, Changed if `moves` do not follow
+        the newest entry of the head log. In all these cases nothing was written.
         Raises Determinate (nothing written) or Indeterminate (unknown: the caller looks for its block); ValueError for a call
         that `check_appendable` refuses.
         """
@@ -78,13 +81,14 @@ class ChainWriter(ChainReader, Protocol):
         blocks: Sequence[EncodedBlock],
         message: OutboxMessage,
         audit: Sequence[AuditEntry] = (),
+        moves: Sequence[SignedMove] = (),
     ) -> None:
         """Replace all that follows block `onto` by `blocks` if the head is `expected`.
 
         `blocks` are in order, oldest first; `onto` None: they replace the whole chain.
 
         Without blocks the head goes back to `onto`. Records of keys that the replaced blocks have sealed go with them; marks of jobs
-        stay. How many bytes the dataset stores is not known then. Raises as `append`, NotFound for an `onto` that the chain does not
+        stay. How many bytes the dataset stores is not known then. `moves` continue the head log. Raises as `append`, NotFound for an `onto` that the chain does not
         include, InvalidRequest where nodes share heads, which never go back; ValueError for blocks that do not follow `onto`.
         """
 

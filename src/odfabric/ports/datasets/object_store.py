@@ -17,7 +17,8 @@ from odfabric.model.instant import Instant
 
 KEY_CHARACTERS_MAX = 512
 PART_CHARACTERS_MAX = 200
-REF_BYTES_MAX = 4096
+REF_BYTES_MAX = 64 * 1024
+"""The longest ref is a segment of a head log."""
 
 _PART = rf"[A-Za-z0-9_-][A-Za-z0-9._-]{{0,{PART_CHARACTERS_MAX - 1}}}"
 _KEY = re.compile(rf"{_PART}(?:/{_PART})*", re.ASCII)

@@ -95,6 +95,12 @@ class RemoteDataset(Protocol):
         Raises NotFound, Unauthenticated, AccessDenied, InvalidRequest, LimitExceeded, Determinate.
         """
 
+    def ref(self, path: str) -> bytes | None:
+        """A small file beside the head, such as `refs/head.log`; None if it is not there.
+
+        Raises as `block`.
+        """
+
     def download(self, folder: str, object_hash: Multihash, *, size_max: int, into: Path) -> int:
         """Object of `data` or `checkpoints` into a new file; returns its size.
 

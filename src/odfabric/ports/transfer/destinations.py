@@ -31,6 +31,9 @@ class Destination(Protocol):
     def block(self, block_hash: Multihash) -> bytes:
         """Bytes kept there for a block. Raises NotFound, LimitExceeded."""
 
+    def ref(self, path: str) -> bytes | None:
+        """A small file beside the head, such as `refs/head.log`; None if it is not there."""
+
     def sizes(self, folder: str, names: Sequence[Multihash]) -> Mapping[Multihash, int]:
         """Sizes in bytes of those objects of `data` or `checkpoints` that are there."""
 
@@ -41,14 +44,21 @@ class Destination(Protocol):
         """
 
     def publish(
-        self, blocks: Sequence[EncodedBlock], *, head: Multihash, expected: Multihash | None, alias: str, force: bool
+        self,
+        blocks: Sequence[EncodedBlock],
+        *,
+        head: Multihash,
+        expected: Multihash | None,
+        alias: str,
+        force: bool,
+        log: Mapping[str, bytes] | None = None,
     ) -> bool:
         """Store the blocks, then move the head from `expected` to `head`, once.
 
         Blocks are stored oldest first. `expected` None: there is no head yet.
 
         All objects that the blocks name are there. `alias` is what the dataset is called, `account/name`. With `force` the new head does not
-        continue the old one. False if somebody else has moved the head: nothing that readers see was changed.
+        continue the old one. `log` are files of the head log by their path, written in their order between the blocks and the head. False if somebody else has moved the head: nothing that readers see was changed.
         """
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from odfabric.domain.chain.references import named_objects
 from odfabric.domain.people.access import SYSTEM_ACCOUNT
-from odfabric.errors import Determinate, HeadMoved, Indeterminate, LimitExceeded, NotFound
+from odfabric.errors import Changed, Determinate, HeadMoved, Indeterminate, LimitExceeded, NotFound
 from odfabric.formats.identifiers.dataset_layout import (
     BLOCKS,
     INPUTS_LOCK,
@@ -29,6 +29,7 @@ from odfabric.formats.identifiers.dataset_layout import (
     object_key,
 )
 from odfabric.model.commit import CatalogEntry, ChainPage, EncodedBlock, Head, IdempotencyRecord, OutboxMessage
+from odfabric.model.heads.head_log import APPENDED, REPLACED, SignedMove
 from odfabric.model.identity import DatasetAlias, DatasetId
 from odfabric.model.instant import Instant
 from odfabric.model.multihash import Multihash
@@ -40,6 +41,7 @@ from odfabric.ports.datasets.chain_reader import ChainReader
 from odfabric.ports.datasets.chain_writer import ChainWriter
 from odfabric.ports.datasets.object_store import ObjectStore
 from odfabric.ports.node.clock import Clock
+from odfabric.usecases.heads.head_signing import HeadSigning
 
 _log = logging.getLogger(__name__)
 
@@ -97,11 +99,13 @@ class Commits:
         attempts_max: int,
         block_bytes_max: int,
         publishes: bool = True,
+        signing: HeadSigning | None = None,
     ) -> None:
         """Without `publishes` the heads of record are published ones already.
 
-        `chains` moves `refs/head` itself.
+        `chains` moves `refs/head` itself, and the head log follows it. Without `signing` no move is signed.
         """
+        self._signing = signing
         self._chains = chains
         self._catalog = catalog
         self._objects = objects
@@ -125,14 +129,15 @@ class Commits:
         inputs: Sequence[DatasetId] = (),
         grants: Sequence[Grant] = (),
         by: Actor = THE_NODE,
+        moves: Sequence[SignedMove] = (),
     ) -> Committed:
         """Create a dataset with its first blocks, its `inputs` and first `grants`.
 
-        Raises AlreadyExists, having written at most unreferenced objects, LimitExceeded, NotFound for an input that is gone.
+        `moves` is the head log of a dataset that was signed elsewhere. Raises AlreadyExists, having written at most unreferenced objects, LimitExceeded, NotFound for an input that is gone.
         """
         planned = PlannedCommit(tuple(blocks), inputs=tuple(inputs))
         self._store_blocks(entry.id, planned)
-        self._append(entry.id, None, planned, job_ids=(), entry=entry, grants=grants, by=[by])
+        self._append(entry.id, None, planned, job_ids=(), entry=entry, grants=grants, by=[by], received=moves)
         self._published.pop(entry.id)
         self._published_at_last(entry.id)
         return Committed(None, planned.blocks)
@@ -145,12 +150,15 @@ class Commits:
         if_match: Multihash | None = None,
         job_ids: Sequence[str] = (),
         by: Sequence[Actor] = (THE_NODE,),
+        moves: Sequence[SignedMove] = (),
+        kind: str = APPENDED,
     ) -> Committed | None:
         """Build on the present head and move it; a lost race builds again on the new one.
 
         None: nothing to commit.
 
-        `by` are those who have asked for it, for the audit.
+        `by` are those who have asked for it, for the audit. `moves` are entries of the head log that were signed elsewhere; `kind` is what
+        an entry that is signed here calls the move.
 
         `build` may run several times, so it may write nothing but content-addressed objects. Raises HeadMoved when attempts are
         exhausted, or at once with `if_match`; AlreadyExists if one of the jobs or an idempotency key has committed meanwhile; NotFound;
@@ -168,7 +176,7 @@ class Commits:
                 return None
             self._store_blocks(dataset, planned)
             try:
-                self._append(dataset, base.hash, planned, job_ids=job_ids, entry=None, by=by)
+                self._append(dataset, base.hash, planned, job_ids=job_ids, entry=None, by=by, received=moves, kind=kind)
             except HeadMoved as error:
                 if if_match is not None:
                     raise
@@ -189,12 +197,15 @@ class Commits:
         onto: Multihash | None,
         if_match: Multihash,
         by: Actor = THE_NODE,
+        moves: Sequence[SignedMove] = (),
+        kind: str = REPLACED,
     ) -> None:
         """Replace all that follows `onto` by `blocks`; the old history is gone.
 
         `onto` None: the whole chain is replaced. Others may have read the history that is gone.
 
-        Whoever calls this has asked for the right to it; the audit names them. Without blocks the head goes back to `onto`. Raises
+        `moves` are entries of the head log that were signed elsewhere, `kind` what an entry that is signed here calls the move: `replaced`,
+        `reset`, `compacted`. Whoever calls this has asked for the right to it; the audit names them. Without blocks the head goes back to `onto`. Raises
         HeadMoved if the head is not `if_match`, NotFound, InvalidRequest where nodes share heads, LimitExceeded, Determinate, Indeterminate.
         """
         planned = PlannedCommit(tuple(blocks))
@@ -207,8 +218,20 @@ class Commits:
             with self._objects.exclusive(collector_lock(entry.id)):
                 if blocks:
                     self._check_present(entry.id, planned.blocks)
-                self._chains.replace(
-                    entry.id, expected=if_match, onto=onto, blocks=planned.blocks, message=message, audit=audit
+                self._with_log(
+                    entry,
+                    message,
+                    kind,
+                    moves,
+                    lambda signed: self._chains.replace(
+                        entry.id,
+                        expected=if_match,
+                        onto=onto,
+                        blocks=planned.blocks,
+                        message=message,
+                        audit=audit,
+                        moves=signed,
+                    ),
                 )
         except Indeterminate:
             head = self._chains.head(entry.id)
@@ -289,10 +312,20 @@ class Commits:
         has published itself is not published again while the database says the same of the same entry.
         """
         if not self._publishes:
+            if self._signing is not None:
+                self._signing.follow(dataset)
             return
         head, entry = self._chains.head(dataset), self._catalog.by_id(dataset)
         if head is None or entry is None or self._published.get(dataset) != (head.hash, entry):
             self._publish(dataset)
+
+    def publish_log(self, dataset: DatasetId) -> None:
+        """Publish the head log, which has grown without a move of the head.
+
+        Raises Determinate, Indeterminate.
+        """
+        if self._signing is not None:
+            self._signing.follow(dataset)
 
     def _publish(self, dataset: DatasetId) -> None:
         key, alias = head_key(dataset), alias_key(dataset)
@@ -304,10 +337,14 @@ class Commits:
                 if head is None or entry is None:
                     self._objects.delete(key)
                     self._objects.delete(alias)
+                    if self._signing is not None:
+                        self._signing.publisher.withdraw(dataset)
                     return
                 if (known is None or known[1] != entry) and self._objects.read_ref(alias) != str(entry.alias):
                     self._objects.write_ref(alias, str(entry.alias))
                 text = str(head.hash)
+                if self._signing is not None:
+                    self._signing.follow(dataset)
                 if before == text or self._objects.replace_ref(key, text, expected=before):
                     self._published.put(dataset, (head.hash, entry))
                     return
@@ -334,25 +371,33 @@ class Commits:
         entry: CatalogEntry | None,
         grants: Sequence[Grant] = (),
         by: Sequence[Actor],
+        received: Sequence[SignedMove] = (),
+        kind: str = APPENDED,
     ) -> None:
         message = OutboxMessage(dataset, expected, planned.blocks[-1].hash, self._now())
-        kind = AuditKind.HEAD_MOVED if entry is None else AuditKind.DATASET_CREATED
-        audit = self._entries(kind, message, entry or self._catalog.by_id(dataset), by)
+        audited = AuditKind.HEAD_MOVED if entry is None else AuditKind.DATASET_CREATED
+        known = entry or self._catalog.by_id(dataset)
+        audit = self._entries(audited, message, known, by)
+
+        def append(moves: Sequence[SignedMove]) -> None:
+            self._chains.append(
+                dataset,
+                expected=expected,
+                blocks=planned.blocks,
+                message=message,
+                idempotency=planned.idempotency,
+                job_ids=job_ids,
+                entry=entry,
+                grants=grants,
+                audit=audit,
+                moves=moves,
+            )
+
         try:
             # The collector deletes under this lock alone, so what is there now is still there when the chain names it.
             with self._with_inputs(planned.inputs), self._objects.exclusive(collector_lock(dataset)):
                 self._check_present(dataset, planned.blocks)
-                self._chains.append(
-                    dataset,
-                    expected=expected,
-                    blocks=planned.blocks,
-                    message=message,
-                    idempotency=planned.idempotency,
-                    job_ids=job_ids,
-                    entry=entry,
-                    grants=grants,
-                    audit=audit,
-                )
+                self._with_log(known, message, kind, received, append)
         except Indeterminate:
             # It may have happened, or may still happen: only our block in the chain proves that it did. A blind retry
             # could append rows twice, so otherwise the caller decides, with its job or key.
@@ -375,6 +420,32 @@ class Commits:
                 yield
         finally:
             self._inputs_turn.release()
+
+    def _with_log(
+        self,
+        entry: CatalogEntry | None,
+        message: OutboxMessage,
+        kind: str,
+        received: Sequence[SignedMove],
+        act: Callable[[Sequence[SignedMove]], None],
+    ) -> None:
+        """Move a head with the entry of the head log that says so.
+
+        A log that goes on meanwhile (its key was handed over) is signed anew.
+        """
+        signing = self._signing
+        if signing is None or entry is None or message.new_head is None or not self._publishes:
+            act(())
+            return
+        for attempt in range(self._attempts_max):
+            moves = received or signing.writer.moves(entry, message.old_head, message.new_head, kind)
+            try:
+                act(moves)
+                return
+            except Changed:
+                if received or attempt + 1 == self._attempts_max:
+                    raise
+                entry = self._catalog.by_id(entry.id) or entry
 
     @contextmanager
     def _with_inputs(self, inputs: Sequence[DatasetId]) -> Iterator[None]:

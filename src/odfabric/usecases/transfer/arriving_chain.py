@@ -15,6 +15,7 @@ from odfabric.errors import CorruptedSource, NotFound
 from odfabric.formats.blocks.block import block_hash, decode_block
 from odfabric.model.metadata import MetadataBlock, MetadataEvent
 from odfabric.model.multihash import Multihash
+from odfabric.usecases.heads.judge_log import LogPlace
 
 
 class ObjectSource(Protocol):
@@ -54,13 +55,16 @@ class EncodedBlocks(Protocol):
 class ArrivingChain:
     """The chain that ends at `head`.
 
-    `shown` names its source in messages; it holds no secret.
+    `shown` names its source in messages; it holds no secret. `log` is where its head log is read, if that place has logs; with `leads` the
+    chain may be followed from a newer head than `head`, if the log has signed one.
     """
 
     head: Multihash
     blocks: EncodedBlocks
     objects: ObjectSource
     shown: str
+    log: LogPlace | None = None
+    leads: bool = False
 
 
 class ReceivedBlocks:

@@ -23,9 +23,8 @@ def pull_remote(
     """
     remote = remotes.open(url)
     head = remote.head()
-    entry = ports.repository.find(landing.alias)
-    if entry is not None and ports.repository.head(entry.id).hash == head:
-        return None
     with exchange.session() as folder:
-        arriving = ArrivingChain(head=head, blocks=ReceivedBlocks(remote, folder), objects=remote, shown=url)
+        arriving = ArrivingChain(
+            head=head, blocks=ReceivedBlocks(remote, folder), objects=remote, shown=url, log=remote, leads=True
+        )
         return receive_chain(arriving, landing, folder=folder, run=run, ports=ports)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from odfabric.domain.chain.compare import ChainRelation, compare_chains
 from odfabric.domain.chain.walk import walk
-from odfabric.errors import HeadMoved, InvalidRequest
+from odfabric.errors import CorruptedSource, HeadMoved, InvalidRequest
 from odfabric.model.commit import CatalogEntry, EncodedBlock, Head
 from odfabric.model.engine import BYTES, EngineProgress
 from odfabric.model.metadata import Checkpoint, DataSlice, Seed
@@ -22,6 +22,8 @@ from odfabric.model.multihash import Multihash
 from odfabric.ports.datasets.exchange import Exchange
 from odfabric.ports.transfer.destinations import Destination
 from odfabric.usecases.chain.repository import Repository
+from odfabric.usecases.heads.head_writer import HeadWriter
+from odfabric.usecases.heads.send_log import LogToSend, log_to_send
 from odfabric.usecases.jobs.job_run import JobRun
 from odfabric.usecases.transfer.arriving_chain import BlockServer, ReceivedBlocks, oldest_event
 from odfabric.usecases.transfer.at_once import each_at_once
@@ -37,6 +39,7 @@ class SendPorts:
     exchange: Exchange
     blocks_max: int
     at_once: int
+    heads: HeadWriter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +85,8 @@ def push_remote(entry: CatalogEntry, destination: Destination, *, force: bool, r
     """
     head = ports.repository.head(entry.id)
     theirs = destination.head()
-    if theirs == head.hash:
+    log = _log_to_send(entry, theirs, destination, force=force, ports=ports)
+    if theirs == head.hash and (log is None or not log.behind):
         return Sent(head=head.hash)
     with ports.exchange.session() as folder:
         relation = relation_to(entry, head, theirs, destination, folder, ports=ports)
@@ -97,12 +101,30 @@ def push_remote(entry: CatalogEntry, destination: Destination, *, force: bool, r
         run.confirm()
         # Behind here everything that the chain names is there.
         published = destination.publish(
-            blocks, head=head.hash, expected=theirs, alias=str(entry.alias), force=relation.uncommon_ours > 0
+            blocks,
+            head=head.hash,
+            expected=theirs,
+            alias=str(entry.alias),
+            force=relation.uncommon_ours > 0,
+            log=None if log is None else log.files,
         )
     if not published:
         raise HeadMoved(expected=str(theirs), actual=str(destination.head()))
     size = sum(each.declared.size for each in outgoing)
     return Sent(head=head.hash, blocks=len(blocks), objects=len(outgoing), bytes=size, replaced=relation.uncommon_ours)
+
+
+def _log_to_send(
+    entry: CatalogEntry, theirs: Multihash | None, destination: Destination, *, force: bool, ports: SendPorts
+) -> LogToSend | None:
+    try:
+        return log_to_send(entry, destination, ports.heads, shown="the destination", force=force)
+    except CorruptedSource:
+        if theirs is not None:  # a log of another dataset is no forgery
+            with ports.exchange.session() as folder:
+                received = ReceivedBlocks(destination, folder)
+                _check_same_dataset(entry, theirs, received, blocks_max=ports.blocks_max)
+        raise
 
 
 def relation_to(

@@ -10,7 +10,7 @@ which is a right of its own. Blocks are kept as the bytes that were received. So
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -21,6 +21,7 @@ from odfabric.domain.chain.walk import BlockSource, walk
 from odfabric.errors import ChainsDiverged, CorruptedSource, DestinationAhead, InvalidBlock, InvalidRequest, NotFound
 from odfabric.model.commit import CatalogEntry, EncodedBlock, Head
 from odfabric.model.engine import EngineProgress
+from odfabric.model.heads.head_log import SignedMove
 from odfabric.model.identity import DatasetAlias, DatasetId
 from odfabric.model.metadata import MetadataBlock, Seed
 from odfabric.model.multihash import Multihash
@@ -30,8 +31,10 @@ from odfabric.ports.datasets.object_store import ObjectStore
 from odfabric.ports.node.clock import Clock
 from odfabric.usecases.chain.commit import Commits, PlannedCommit
 from odfabric.usecases.chain.repository import Repository
+from odfabric.usecases.heads.judge_log import LogJudge
 from odfabric.usecases.ingestion.commit_result import CommitResult, result_of, result_of_replacement
 from odfabric.usecases.transfer.arriving_chain import ArrivingChain, oldest_event
+from odfabric.usecases.transfer.receive_log import ReceivedLog, receive_log
 from odfabric.usecases.transfer.receive_objects import ObjectReceiver
 
 
@@ -66,6 +69,7 @@ class ReceivePorts:
     blocks_max: int
     object_bytes_max: int
     at_once: int
+    heads: LogJudge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,10 +119,18 @@ def receive_chain(
     `folder` is private to this call. Raises DestinationAhead and ChainsDiverged with counts, CorruptedSource or InvalidBlock naming what is
     wrong with the source, InvalidRequest for another dataset, LimitExceeded, HeadMoved, AlreadyExists, NotFound, Determinate.
     """
+    log = _judged_log(arriving, landing, ports=ports)
+    if log is not None and log.head is not None:
+        arriving = replace(arriving, head=log.head)
     planned = plan_receipt(arriving, landing, ports=ports)
     if planned is None:
+        if log is not None:
+            log.note()
+            log.keep(landing.alias, by=run.actor, commits=ports.commits)
         return None
     state = check_chain(planned.before, planned.blocks, clock=ports.clock)
+    if log is not None:
+        log.check_lineage(_numbers(planned, ports.repository))
     receiver = ObjectReceiver(
         dataset=state.dataset_id,
         source=arriving.objects,
@@ -129,7 +141,52 @@ def receive_chain(
     )
     receiver.receive(planned.before, planned.blocks, report=run.report)
     run.confirm()
-    return make_visible(planned, state, landing, run=run, ports=ports)
+    if log is None:
+        return make_visible(planned, state, landing, run=run, ports=ports)
+    log.note()
+    result = make_visible(planned, state, landing, run=run, ports=ports, moves=log.moves)
+    log.keep(landing.alias, by=run.actor, commits=ports.commits)
+    return result
+
+
+def _judged_log(arriving: ArrivingChain, landing: Landing, *, ports: ReceivePorts) -> ReceivedLog | None:
+    """The head log of the chain's source, judged; None if that place has no logs.
+
+    Raises CorruptedSource by the rule that is broken, InvalidRequest for another dataset.
+    """
+    if arriving.log is None:
+        return None
+    entry = ports.repository.find(landing.alias)
+    dataset = entry.id if entry is not None else _seed_of(arriving, blocks_max=ports.blocks_max).dataset_id
+    try:
+        return receive_log(
+            dataset,
+            arriving.head,
+            arriving.log,
+            judge=ports.heads,
+            shown=arriving.shown,
+            force=landing.force,
+            follows=arriving.leads,
+        )
+    except CorruptedSource:
+        if entry is not None:  # a log of another dataset is no forgery
+            check_same_dataset(entry, _seed_of(arriving, blocks_max=ports.blocks_max))
+        raise
+
+
+def _numbers(planned: PlannedReceipt, repository: Repository) -> Callable[[Multihash], int | None]:
+    """Sequence numbers of the blocks that the chain will have."""
+    new = {each.hash: each.block.sequence_number for each in planned.blocks}
+    first = planned.blocks[0].block.sequence_number if planned.blocks else None
+
+    def number_of(block: Multihash) -> int | None:
+        if block in new or planned.entry is None:
+            return new.get(block)
+        row = repository.chains.row(planned.entry.id, block)
+        kept = row is not None and (first is None or row.sequence_number < first)
+        return row.sequence_number if row is not None and kept else None
+
+    return number_of
 
 
 def plan_receipt(arriving: ArrivingChain, landing: Landing, *, ports: ReceivePorts) -> PlannedReceipt | None:
@@ -227,7 +284,13 @@ def _seed_of(arriving: ArrivingChain, *, blocks_max: int) -> Seed:
 
 
 def make_visible(
-    planned: PlannedReceipt, state: ChainState, landing: Landing, *, run: ReceivingRun, ports: ReceivePorts
+    planned: PlannedReceipt,
+    state: ChainState,
+    landing: Landing,
+    *,
+    run: ReceivingRun,
+    ports: ReceivePorts,
+    moves: Sequence[SignedMove] = (),
 ) -> CommitResult | None:
     """Move the head, once: all objects of the blocks are stored and compared.
 
@@ -243,13 +306,13 @@ def make_visible(
             remote_url=landing.remote_url,
         )
         grants = landing.grants(state.dataset_id)
-        return result_of(commits.create(new_entry, planned.blocks, grants=grants, by=run.actor))
+        return result_of(commits.create(new_entry, planned.blocks, grants=grants, by=run.actor, moves=moves))
     if planned.replaced:
-        commits.replace(entry, planned.blocks, onto=planned.before.head, if_match=base.hash, by=run.actor)
+        commits.replace(entry, planned.blocks, onto=planned.before.head, if_match=base.hash, by=run.actor, moves=moves)
         return result_of_replacement(planned.before.head, planned.blocks)
 
     def build(base: Head) -> PlannedCommit:
         return PlannedCommit(planned.blocks)
 
-    committed = commits.commit(entry.id, build, if_match=base.hash, by=[run.actor])
+    committed = commits.commit(entry.id, build, if_match=base.hash, by=[run.actor], moves=moves)
     return result_of(committed) if committed else None

@@ -224,6 +224,7 @@ class JobWork:
     def receiving(self) -> ReceivePorts:
         """What takes a chain in that comes from elsewhere."""
         return ReceivePorts(
+            heads=self.core.log_judge,
             repository=self.core.repository,
             commits=self.core.commits,
             objects=self.core.ports.objects,

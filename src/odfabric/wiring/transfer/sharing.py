@@ -64,6 +64,7 @@ class SharingVerbs:
     @property
     def _send_ports(self) -> SendPorts:
         return SendPorts(
+            heads=self.core.heads.writer,
             repository=self.core.repository,
             exchange=self.core.ports.exchange,
             blocks_max=self.core.settings.chain_blocks_max,

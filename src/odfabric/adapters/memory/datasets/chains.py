@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from odfabric.adapters.memory.datasets.head_logs import check_follows
 from odfabric.adapters.memory.sources.variables import drop_variables
 from odfabric.adapters.memory.store import MemoryStore, StoredDataset, StoredMessage
 from odfabric.adapters.memory.subscriptions.deliveries import drop_subscriptions
@@ -23,6 +24,7 @@ from odfabric.model.commit import (
     IdempotencyRecord,
     OutboxMessage,
 )
+from odfabric.model.heads.head_log import SignedMove
 from odfabric.model.identity import DatasetAlias, DatasetId
 from odfabric.model.multihash import Multihash
 from odfabric.model.people.account import EVERYONE, Grant
@@ -89,6 +91,7 @@ class MemoryChains:
         entry: CatalogEntry | None = None,
         grants: Sequence[Grant] = (),
         audit: Sequence[AuditEntry] = (),
+        moves: Sequence[SignedMove] = (),
     ) -> None:
         """See the port."""
         check_appendable(expected=expected, blocks=blocks, message=message, entry=entry, grants=grants)
@@ -97,6 +100,10 @@ class MemoryChains:
             self._check_unused(stored, idempotency, job_ids)
             if not self._store.cancelled_jobs.isdisjoint(job_ids):
                 raise LeaseLost("a job of this commit was cancelled")
+            if entry is not None:
+                self._store.head_logs.pop(dataset, None)
+            check_follows(self._store, dataset, moves)
+            self._store.head_logs.setdefault(dataset, []).extend(moves)
             self._store.datasets[dataset] = stored
             self._store.removed.pop(dataset, None)
             _index(stored, blocks)
@@ -140,6 +147,7 @@ class MemoryChains:
         blocks: Sequence[EncodedBlock],
         message: OutboxMessage,
         audit: Sequence[AuditEntry] = (),
+        moves: Sequence[SignedMove] = (),
     ) -> None:
         """See the port."""
         check_replacement(onto=onto, blocks=blocks, message=message)
@@ -147,6 +155,8 @@ class MemoryChains:
             stored = self._expect(dataset, expected)
             if onto is not None and onto not in stored.by_hash:
                 raise NotFound("block", str(onto))
+            check_follows(self._store, dataset, moves)
+            self._store.head_logs.setdefault(dataset, []).extend(moves)
             count = 0 if onto is None else stored.by_hash[onto].sequence_number + 1
             gone = {row.hash for row in stored.rows[count:]}
             del stored.rows[count:]
@@ -165,6 +175,7 @@ class MemoryChains:
             self._expect(dataset, expected)
             drop_subscriptions(self._store, dataset)
             drop_variables(self._store, dataset)
+            self._store.head_logs.pop(dataset, None)
             self._store.drop_aliases(dataset)
             del self._store.datasets[dataset]
             for grant in self._store.granted(dataset):

@@ -152,6 +152,8 @@ class MemoryRemoteDatasets:
             if path == HEAD:
                 ref = store.read_ref(key)
                 return None if ref is None else ref.encode("ascii")
+            if path.startswith(f"{HEAD}."):
+                return stored_ref_bytes(store, key)
             return None if store.stat(key) is None else store.read_bytes(key, size_max=_BYTES_MAX)
 
         self._published[url] = (read, token)
@@ -194,6 +196,10 @@ class MemoryRemoteDataset:
             raise LimitExceeded(f"{block_hash} is too large", limit="block_bytes_max", maximum=self._block_bytes_max)
         return data
 
+    def ref(self, path: str) -> bytes | None:
+        """A small file beside the head."""
+        return self._read(path)
+
     def download(self, folder: str, object_hash: Multihash, *, size_max: int, into: Path) -> int:
         """An object into a new file."""
         data = self._found(object_path(folder, object_hash), "object", str(object_hash))
@@ -204,6 +210,14 @@ class MemoryRemoteDataset:
         if data is None:
             raise NotFound(what, name)
         return data
+
+
+def stored_ref_bytes(store: ObjectStore, key: str) -> bytes | None:
+    """A small file of a store."""
+    try:
+        return store.read_bytes(key, size_max=_BYTES_MAX)
+    except NotFound:
+        return None
 
 
 def _nothing(path: str) -> bytes | None:

@@ -16,6 +16,7 @@ from sqlalchemy.exc import IntegrityError
 from odfabric.adapters.sql.audit import insert_audit
 from odfabric.adapters.sql.database import Database, insert_all_new, insert_new
 from odfabric.adapters.sql.datasets.catalog import alias_values, entry_values
+from odfabric.adapters.sql.datasets.head_logs import add_moves
 from odfabric.adapters.sql.datasets.removed_datasets import mark_removed, unmark_removed
 from odfabric.adapters.sql.jobs.jobs import hold_uncancelled
 from odfabric.adapters.sql.outbox import send
@@ -43,6 +44,7 @@ from odfabric.model.commit import (
     IdempotencyRecord,
     OutboxMessage,
 )
+from odfabric.model.heads.head_log import SignedMove
 from odfabric.model.identity import DatasetAlias, DatasetId
 from odfabric.model.multihash import Multihash
 from odfabric.model.people.account import Grant
@@ -109,6 +111,7 @@ class SqlChains:
         entry: CatalogEntry | None = None,
         grants: Sequence[Grant] = (),
         audit: Sequence[AuditEntry] = (),
+        moves: Sequence[SignedMove] = (),
     ) -> None:
         """See the port."""
         check_appendable(expected=expected, blocks=blocks, message=message, entry=entry, grants=grants)
@@ -121,6 +124,7 @@ class SqlChains:
                 _move(connection, dataset, expected=expected, to=head, added=stored_bytes(blocks))
             _index(connection, dataset, rows)
             _record(connection, dataset, idempotency, job_ids, rows[-1].hash)
+            add_moves(connection, dataset, moves)
             insert_grants(connection, grants)
             send(connection, message)
             insert_audit(connection, audit)
@@ -156,6 +160,7 @@ class SqlChains:
         blocks: Sequence[EncodedBlock],
         message: OutboxMessage,
         audit: Sequence[AuditEntry] = (),
+        moves: Sequence[SignedMove] = (),
     ) -> None:
         """See the port."""
         check_replacement(onto=onto, blocks=blocks, message=message)
@@ -171,6 +176,7 @@ class SqlChains:
             _drop_above(connection, dataset, -1 if kept is None else kept.sequence_number)
             if rows:
                 _index(connection, dataset, rows)
+            add_moves(connection, dataset, moves)
             send(connection, message)
             insert_audit(connection, audit)
 

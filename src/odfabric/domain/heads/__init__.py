@@ -1,0 +1,1 @@
+"""Rules of head logs: what continues one, and what is wrong with another."""

@@ -1,0 +1,1 @@
+"""The bytes of head logs: canonical lines, and what is signed of them."""

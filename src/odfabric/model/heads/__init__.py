@@ -1,0 +1,1 @@
+"""Signed heads: the log of head moves, and what was seen of it."""
