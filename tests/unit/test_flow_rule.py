@@ -48,6 +48,7 @@ rules = st.builds(
     latest_start_s=st.none() | st.integers(0, 86_400),
     failures_max=st.none() | st.integers(1, 100),
     fetch_uncacheable=st.booleans(),
+    recompute=st.booleans(),
 )
 
 

@@ -25,6 +25,7 @@ from odfabric.cli.commands import (
     cursor_commands,
     dataset_commands,
     engine_commands,
+    history_commands,
     inspection_commands,
     key_commands,
     node_commands,
@@ -81,6 +82,7 @@ recovery_commands.register(system_commands.app)
 key_commands.register(system_commands.app)
 state_commands.register(app, system_commands.app)
 dataset_commands.register(app)
+history_commands.register(app)
 node_commands.register(app)
 backup_commands.register(app)
 inspection_commands.register(app)

@@ -189,6 +189,14 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("PUT", "/{account}/{dataset}/name"): rule(
         OnDataset(Action.DELETE), status=400, code="invalid-name", json={"name": "no such name!"}
     ),
+    ("GET", "/{account}/{dataset}/history"): rule(READ),
+    ("POST", "/{account}/{dataset}/reset"): rule(
+        OnDataset(Action.REWRITE), status=400, code="invalid-request", json={"toSequence": 0}
+    ),
+    ("POST", "/{account}/{dataset}/compact"): rule(OnDataset(Action.REWRITE), status=202, json={}),
+    ("PUT", "/{account}/{dataset}/watermark"): rule(
+        WRITE, status=400, code="invalid-request", json={"watermark": "tomorrow"}
+    ),
     ("PUT", "/{account}/{dataset}/transform"): rule(
         WRITE, status=422, code="invalid-manifest", body=manifest_of(DERIVED), headers=TYPES
     ),

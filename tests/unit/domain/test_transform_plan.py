@@ -272,7 +272,8 @@ def test_an_input_whose_history_was_rewritten_has_diverged() -> None:
     with pytest.raises(ChainsDiverged, match=r"Input local/input\.0 has diverged") as refusal:
         plan(output, rewritten)
     assert flights.head.short in refusal.value.message
-    assert refusal.value.hint == "reset the derivative dataset to recompute it"
+    assert refusal.value.hint is not None
+    assert "--recompute" in refusal.value.hint
 
 
 def test_an_input_that_was_moved_back_has_diverged() -> None:

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfabric.errors import Corrupt
+from odfabric.formats.jobs.compact_request import read_compact_request, write_compact_request
 from odfabric.formats.jobs.envelope import read_envelope, read_objects
 from odfabric.formats.jobs.index_request import read_index_request, write_index_request
 from odfabric.formats.jobs.judge_request import read_judge_request, write_judge_request
@@ -30,6 +31,7 @@ from odfabric.model.instant import Instant
 from odfabric.model.jobs.job import Job, JobKind, JobStatus
 from odfabric.model.jobs.requests import (
     Asker,
+    CompactRequest,
     DatasetToTry,
     Envelope,
     FileToFetch,
@@ -80,6 +82,7 @@ CODECS = {
     IndexRequest: Codec(JobKind.INDEX, lambda request, _: write_index_request(request), read_index_request),
     JudgeRequest: Codec(JobKind.JUDGE, write_judge_request, read_judge_request),
     SendRequest: Codec(JobKind.SEND, write_send_request, read_send_request),
+    CompactRequest: Codec(JobKind.COMPACT, write_compact_request, read_compact_request),
     TryRequest: Codec(JobKind.TRY, write_try_request, read_try_request),
 }
 
@@ -173,6 +176,23 @@ VECTORS = {
         ANN,
         f'{{"account": "ann", "allowShrink": false, "by": {{"name": "ann"}}, "dataset": "{DID}", "fetchAgain": false, '
         '"fetchUncacheable": false, "folderOfUser": null, "force": true, "name": "rows", "recursive": false, "url": null}',
+    ),
+    "pull-recomputed": (
+        PullRequest(dataset=D, alias=ALIAS, recompute=True),
+        FLOW,
+        f'{{"account": "ann", "allowShrink": false, "dataset": "{DID}", "fetchAgain": false, "fetchUncacheable": false, '
+        '"flow": "run-1", "folderOfUser": null, "name": "rows", "recompute": true, "recursive": false, "url": null}',
+    ),
+    "compact": (
+        CompactRequest(dataset=D),
+        ANN,
+        f'{{"by": {{"name": "ann"}}, "dataset": "{DID}", "metadataOnly": false, "sliceBytesMax": null, '
+        '"sliceRecordsMax": null}',
+    ),
+    "compact-all": (
+        CompactRequest(dataset=D, metadata_only=True, slice_bytes_max=1000, slice_records_max=7),
+        ALL_OF_ANN,
+        f'{{"by": {BY_SORTED}, "dataset": "{DID}", "metadataOnly": true, "sliceBytesMax": 1000, "sliceRecordsMax": 7}}',
     ),
     "send": (
         SendRequest(D, SendWish()),
@@ -278,6 +298,9 @@ def test_the_objects_of_a_job_are_found_whatever_its_kind() -> None:
         "pull-all",
         "pull-of-a-flow",
         "pull-forced",
+        "pull-recomputed",
+        "compact",
+        "compact-all",
         "send",
         "send-all",
         "verify",
@@ -364,10 +387,18 @@ requests: st.SearchStrategy[object] = st.one_of(
         allow_shrink=st.booleans(),
         fetch_again=st.booleans(),
         force=st.booleans(),
+        recompute=st.booleans(),
         folder_of_user=st.none() | texts.map(Path),
     ),
     st.builds(VerifyRequest, dataset=datasets, data=st.booleans(), replay=st.booleans(), head=st.none() | heads),
     st.builds(IndexRequest, datasets),
+    st.builds(
+        CompactRequest,
+        dataset=datasets,
+        metadata_only=st.booleans(),
+        slice_bytes_max=st.none() | sizes,
+        slice_records_max=st.none() | sizes,
+    ),
     st.builds(
         SendRequest,
         datasets,

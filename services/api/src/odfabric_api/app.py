@@ -39,6 +39,7 @@ from odfabric_api.routes import (
     data,
     datasets,
     flows,
+    history,
     jobs,
     oidc,
     platform,
@@ -71,7 +72,7 @@ ROUTERS = (
         for module in (
             *(system, signing_keys, platform, sign_in, oidc, accounts, saved_queries, tokens, admin),
             # Before routes of datasets, whose account and dataset would fit their paths too.
-            *(subscriptions, repositories, datasets, jobs, flows, query),
+            *(subscriptions, repositories, datasets, history, jobs, flows, query),
             *(data, uploads, state, transfer, smart, cursors, changes, collaborators, variables),
         )
     ),

@@ -238,6 +238,7 @@ FollowableDataset = Annotated[CatalogEntry, Depends(RequiresDataset(Action.FOLLO
 PushableDataset = Annotated[CatalogEntry, Depends(RequiresDataset(Action.PUSH))]
 WritableDataset = Annotated[CatalogEntry, Depends(RequiresDataset(Action.WRITE))]
 SharableDataset = Annotated[CatalogEntry, Depends(RequiresDataset(Action.SHARE))]
+RewritableDataset = Annotated[CatalogEntry, Depends(RequiresDataset(Action.REWRITE))]
 DeletableDataset = Annotated[CatalogEntry, Depends(RequiresDataset(Action.DELETE))]
 ReadableById = Annotated[CatalogEntry, Depends(RequiresDatasetById(Action.READ))]
 DeletableById = Annotated[CatalogEntry, Depends(RequiresDatasetById(Action.DELETE))]

@@ -24,6 +24,7 @@ from odfabric_api.routes import (
     cursors,
     datasets,
     flows,
+    history,
     jobs,
     platform,
     query,
@@ -37,6 +38,9 @@ from odfabric_api.routes import (
 
 BODY_MODELS: tuple[type[JsonModel], ...] = (
     datasets.NameBody,
+    history.ResetBody,
+    history.CompactBody,
+    history.WatermarkBody,
     jobs.PullBody,
     jobs.VerifyBody,
     flows.OnInputsBody,

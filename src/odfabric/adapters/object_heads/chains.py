@@ -217,6 +217,7 @@ class ObjectHeadChains:
         onto: Multihash | None,
         blocks: Sequence[EncodedBlock],
         message: OutboxMessage,
+        idempotency: Sequence[IdempotencyRecord] = (),
         audit: Sequence[AuditEntry] = (),
         moves: Sequence[SignedMove] = (),
     ) -> None:

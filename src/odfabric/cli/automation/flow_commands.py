@@ -74,6 +74,9 @@ def set_flow(
     latest_start: str = typer.Option("", help="A scheduled run that is later than this is missed"),
     stop_after: int = typer.Option(5, min=0, max=100, help="Stop after so many failed runs in a row; 0: never"),
     fetch_uncacheable: bool = typer.Option(False, help="Poll a source that cannot tell what is new"),
+    recompute: bool = typer.Option(
+        False, "--recompute", help="If the history of an input was rewritten, drop the rows and compute them again"
+    ),
 ) -> None:
     """Decide when a flow runs."""
     triggers: list[dict[str, Any]] = []
@@ -92,6 +95,7 @@ def set_flow(
         "latestStart": latest_start or None,
         "stopAfterFailures": stop_after or None,
         "fetchUncacheable": fetch_uncacheable,
+        **({"recompute": True} if recompute else {}),
     }
     output = context_of(context).output
     with backend_of(context_of(context), output) as backend:

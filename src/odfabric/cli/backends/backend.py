@@ -15,6 +15,7 @@ from odfabric.errors import InvalidRequest, LimitExceeded, NotFound, Place
 from odfabric.model.instant import Instant
 
 if TYPE_CHECKING:
+    from odfabric.cli.backends.history_backends import HistoryBackend
     from odfabric.cli.backends.people_backend import PeopleBackend
     from odfabric.cli.backends.sharing_backends import SharingBackend
     from odfabric.model.people.account import Visibility
@@ -186,6 +187,10 @@ class Backend(Protocol):
         """Verbs of repositories elsewhere, and of pushes there."""
 
     @property
+    def history(self) -> HistoryBackend:
+        """Verbs that rewrite history."""
+
+    @property
     def people(self) -> PeopleBackend:
         """Verbs of accounts and rights."""
 
@@ -238,6 +243,7 @@ class Backend(Protocol):
         fetch_again: bool = False,
         allow_shrink: bool = False,
         force: bool = False,
+        recompute: bool = False,
     ) -> dict[str, object]:
         """`{id, alias, head, blocks, offsets, rows, upToDate}`; `poll` of a polling one."""
 

@@ -35,6 +35,7 @@ from odfabric.usecases.jobs.problem import problem_document, query_refusal
 if TYPE_CHECKING:
     import httpx
 
+    from odfabric.cli.backends.history_backends import HistoryBackend
     from odfabric.cli.backends.sharing_backends import SharingBackend
     from odfabric.formats.manifests.manifest_places import PlacedSnapshot
     from odfabric.model.metadata import DatasetKind
@@ -93,6 +94,13 @@ class NodeBackend:
         from odfabric.cli.backends.sharing_backends import NodeSharing
 
         return NodeSharing(self.connection.send, self._path, self._finished)
+
+    @property
+    def history(self) -> HistoryBackend:
+        """Verbs that rewrite history."""
+        from odfabric.cli.backends.history_backends import NodeHistory
+
+        return NodeHistory(self.connection.send, self._path, self._finished)
 
     @property
     def people(self) -> PeopleBackend:
@@ -202,6 +210,7 @@ class NodeBackend:
         fetch_again: bool = False,
         allow_shrink: bool = False,
         force: bool = False,
+        recompute: bool = False,
     ) -> dict[str, object]:
         """Bring a dataset up to date and wait."""
         body = {
@@ -211,6 +220,7 @@ class NodeBackend:
             "fetchAgain": fetch_again,
             "allowShrink": allow_shrink,
             **({"force": True} if force else {}),
+            **({"recompute": True} if recompute else {}),
         }
         return dict(self._finished(self.connection.send("POST", f"{self._path(ref)}/pull", json=body)))
 

@@ -53,6 +53,7 @@ from odfabric.wiring import Node
 from odfabric.wiring.composed.renaming import rename
 
 if TYPE_CHECKING:
+    from odfabric.cli.backends.history_backends import HistoryBackend
     from odfabric.cli.backends.sharing_backends import SharingBackend
 
 READ_BYTES = 1 << 20
@@ -95,6 +96,13 @@ class WorkspaceBackend:
         from odfabric.cli.backends.sharing_backends import WorkspaceSharing
 
         return WorkspaceSharing(self._node, self._finish)
+
+    @property
+    def history(self) -> HistoryBackend:
+        """Verbs that rewrite history."""
+        from odfabric.cli.backends.history_backends import WorkspaceHistory
+
+        return WorkspaceHistory(self._node, self._finish)
 
     @property
     def people(self) -> PeopleBackend:
@@ -212,6 +220,7 @@ class WorkspaceBackend:
         fetch_again: bool = False,
         allow_shrink: bool = False,
         force: bool = False,
+        recompute: bool = False,
     ) -> dict[str, object]:
         """Bring a dataset up to date and wait. `url` may name a dataset of a repository."""
         alias, dataset = None, None
@@ -235,6 +244,7 @@ class WorkspaceBackend:
             allow_shrink=allow_shrink,
             fetch_again=fetch_again,
             force=force,
+            recompute=recompute,
             folder_of_user=Path.cwd(),
         )
         return dict(self._finish(self._node.requests.pull(request)))

@@ -245,6 +245,11 @@ def pull(
     force: bool = typer.Option(
         False, "--force", help="Replace a copy that is ahead of its source or aside from it; takes the right to rewrite"
     ),
+    recompute: bool = typer.Option(
+        False,
+        "--recompute",
+        help="If the history of an input was rewritten, drop the rows and compute them from the beginning",
+    ),
 ) -> None:
     """Bring datasets up to date: poll, transform or copy.
 
@@ -268,6 +273,7 @@ def pull(
                     allow_shrink=allow_shrink,
                     fetch_again=fetch,
                     force=force,
+                    recompute=recompute,
                 )
             except External:
                 if len(refs) > 1:

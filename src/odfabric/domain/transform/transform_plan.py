@@ -189,7 +189,7 @@ def links_since(chain: InputChain, prev_block: Multihash | None, *, blocks_max: 
     except ChainsDiverged as error:
         raise ChainsDiverged(
             f"Input {chain.handle.alias} has diverged: block {prev_block}, consumed before, is not in its chain any more",
-            hint="reset the derivative dataset to recompute it",
+            hint="`odf pull --recompute`, or `recompute` in the body of a pull, drops the rows and computes them from the beginning",
         ) from error
 
 

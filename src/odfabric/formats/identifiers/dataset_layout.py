@@ -21,6 +21,8 @@ DATA = "data"
 CHECKPOINTS = "checkpoints"
 ENGINES = "engines"
 """Beside the dataset: which engine made or reproduces which block."""
+REWRITES = "rewrites"
+"""Beside the dataset: which heads went back or aside, and why."""
 HEAD = "refs/head"
 HEAD_LOG = "refs/head.log"
 HEAD_SIGNATURE = "refs/head.sig"
@@ -71,6 +73,11 @@ def checkpoint_key(dataset: DatasetId, physical_hash: Multihash) -> str:
 def engine_records_prefix(dataset: DatasetId, block: Multihash | None = None) -> str:
     """Key prefix of all records about engines, or of those about one block."""
     return in_dataset(dataset, f"{ENGINES}/" if block is None else f"{ENGINES}/{block}/")
+
+
+def rewrite_records_prefix(dataset: DatasetId) -> str:
+    """Key prefix of the records of rewritten history."""
+    return in_dataset(dataset, f"{REWRITES}/")
 
 
 def head_key(dataset: DatasetId) -> str:

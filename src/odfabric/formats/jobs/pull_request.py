@@ -35,6 +35,8 @@ def pull_members(request: PullRequest) -> dict[str, object]:
     }
     if request.force:
         members["force"] = True
+    if request.recompute:
+        members["recompute"] = True
     return members
 
 
@@ -54,6 +56,7 @@ def read_pull_request(job: Job) -> PullRequest:
         allow_shrink=members.flag_or_false("allowShrink"),
         fetch_again=members.flag_or_false("fetchAgain"),
         force=members.flag_or_false("force"),
+        recompute=members.flag_or_false("recompute"),
         folder_of_user=members.parsed_or_none("folderOfUser", Path),
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from odfabric.errors import InvalidRequest, Place
 from odfabric.formats.manifests.durations import duration_text, parse_duration
@@ -31,7 +31,7 @@ RECORDS_MAX = 1_000_000_000
 WAIT_S_MAX = 86_400
 _TRIGGER_HINT = "write one of `every`, `cron` (with `timeZone`) and `onInputs`"
 _MEMBERS = frozenset(
-    ("trigger", "retry", "overlap", "latestStart", "stopAfterFailures", "fetchUncacheable")
+    ("trigger", "retry", "overlap", "latestStart", "stopAfterFailures", "fetchUncacheable", "recompute")
 )  # of a rule
 _Choice = TypeVar("_Choice", bound=Enum)
 
@@ -50,6 +50,7 @@ def rule_value(rule: FlowRule) -> dict[str, object]:
         "latestStart": None if rule.latest_start_s is None else duration_text(rule.latest_start_s),
         "stopAfterFailures": rule.failures_max,
         "fetchUncacheable": rule.fetch_uncacheable,
+        **({"recompute": True} if rule.recompute else {}),
     }
 
 
@@ -73,17 +74,22 @@ def parse_rule(value: object) -> FlowRule:
     if "trigger" not in members:
         raise _refusal("trigger", "is missing", hint=_TRIGGER_HINT)
     latest, failures = members.get("latestStart"), members.get("stopAfterFailures", FAILURES_DEFAULT)
-    uncacheable = members.get("fetchUncacheable", False)
-    if not isinstance(uncacheable, bool):
-        raise _refusal("fetchUncacheable", "is true or false")
     return FlowRule(
         trigger=_trigger(members["trigger"]),
         retry=_retry(members.get("retry", {})),
         overlap=_choice(Overlap, members.get("overlap", Overlap.QUEUE_ONE.value), "overlap"),
         latest_start_s=None if latest is None else _duration(latest, "latestStart"),
         failures_max=None if failures is None else _number(failures, "stopAfterFailures", least=1, most=FAILURES_MAX),
-        fetch_uncacheable=uncacheable,
+        fetch_uncacheable=_flag(members, "fetchUncacheable"),
+        recompute=_flag(members, "recompute"),
     )
+
+
+def _flag(members: Mapping[str, Any], name: str) -> bool:
+    value = members.get(name, False)
+    if not isinstance(value, bool):
+        raise _refusal(name, "is true or false")
+    return value
 
 
 def _trigger(value: object) -> Trigger:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import Instant
 from odfabric.model.multihash import Multihash
+from odfabric.model.rewrite import RewriteKind
 
 CREATED = "created"
 """First entry of a dataset that was signed from its first block on."""
@@ -17,16 +18,14 @@ STARTED = "started"
 """First entry of a dataset that is older than its log: it begins at the head of that time."""
 APPENDED = "append"
 WATERMARK = "watermark"
-REPLACED = "replaced"
-RESET = "reset"
-COMPACTED = "compacted"
+REPLACED = RewriteKind.REPLACED.value
 HANDED_OVER = "handed-over"
 """The head stays; entries that follow are signed by another key."""
 
 FORWARD_KINDS = frozenset({APPENDED, WATERMARK})
 """Kinds of moves whose new head descends from the old one. Unknown kinds promise nothing."""
 FIRST_KINDS = frozenset({CREATED, STARTED})
-REWRITING_KINDS = frozenset({REPLACED, RESET, COMPACTED})
+REWRITING_KINDS = frozenset(kind.value for kind in RewriteKind)
 
 SEGMENT_ENTRIES = 64
 """Entries of a full segment. The newest segment is `refs/head.log`, older ones are `refs/head.log.<number>`."""

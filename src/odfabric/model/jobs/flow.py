@@ -92,7 +92,8 @@ class FlowRule:
     """What people decide about a flow.
 
     A run that could not start within `latest_start_s` is dropped and shown as missed; after `failures_max` failed runs in a row
-    the flow stops. `fetch_uncacheable` polls a source that cannot tell what is new.
+    the flow stops. `fetch_uncacheable` polls a source that cannot tell what is new; `recompute` drops the rows of a derivative whose
+    input was rewritten, and computes them from the beginning.
     """
 
     trigger: Trigger
@@ -101,6 +102,7 @@ class FlowRule:
     latest_start_s: int | None = None
     failures_max: int | None = FAILURES_DEFAULT
     fetch_uncacheable: bool = False
+    recompute: bool = False
 
 
 @dataclass(frozen=True, slots=True)

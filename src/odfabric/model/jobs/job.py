@@ -50,11 +50,15 @@ class JobKind(Enum):
     JUDGE = "judge"
     TRY = "try"
     SEND = "send"
+    COMPACT = "compact"
 
     @property
     def lane(self) -> Lane:
-        """Files are judged, indexes built and datasets sent without the engine."""
-        return Lane.LIGHT if self in (JobKind.INDEX, JobKind.JUDGE, JobKind.SEND) else Lane.HEAVY
+        """Files are judged, indexes built, datasets sent and compacted without the engine."""
+        return Lane.LIGHT if self in _WITHOUT_ENGINE else Lane.HEAVY
+
+
+_WITHOUT_ENGINE = frozenset({JobKind.INDEX, JobKind.JUDGE, JobKind.SEND, JobKind.COMPACT})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

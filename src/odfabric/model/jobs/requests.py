@@ -88,7 +88,8 @@ class PullRequest:
 
     `recursive` brings the inputs up to date first; `fetch_uncacheable` appends what a source sends that cannot tell what is new;
     `fetch_again` ignores what is kept of a pull that fetched and then failed; `allow_shrink` confirms that a Snapshot loses most of its rows;
-    `force` replaces a copy that is ahead of its source or aside from it, which takes the right to rewrite its history.
+    `force` replaces a copy that is ahead of its source or aside from it, `recompute` drops the rows of a derivative whose inputs were
+    rewritten and computes them from the beginning; both take the right to rewrite its history.
     `folder_of_user` is set by the command line on a workspace alone: the person's own files may be read, from this folder on.
     """
 
@@ -100,6 +101,7 @@ class PullRequest:
     allow_shrink: bool = False
     fetch_again: bool = False
     force: bool = False
+    recompute: bool = False
     folder_of_user: Path | None = None
 
 
@@ -122,6 +124,19 @@ class SendRequest:
 
     dataset: DatasetId
     wish: SendWish
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactRequest:
+    """A compaction of a root dataset, or with `metadata_only` the loss of all rows.
+
+    `slice_bytes_max` and `slice_records_max` bound the slices that are made; None: as the node is set.
+    """
+
+    dataset: DatasetId
+    metadata_only: bool = False
+    slice_bytes_max: int | None = None
+    slice_records_max: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -80,6 +80,7 @@ class ChainWriter(ChainReader, Protocol):
         onto: Multihash | None,
         blocks: Sequence[EncodedBlock],
         message: OutboxMessage,
+        idempotency: Sequence[IdempotencyRecord] = (),
         audit: Sequence[AuditEntry] = (),
         moves: Sequence[SignedMove] = (),
     ) -> None:
@@ -87,8 +88,10 @@ class ChainWriter(ChainReader, Protocol):
 
         `blocks` are in order, oldest first; `onto` None: they replace the whole chain.
 
-        Without blocks the head goes back to `onto`. Records of keys that the replaced blocks have sealed go with them; marks of jobs
-        stay. How many bytes the dataset stores is not known then. `moves` continue the head log. Raises as `append`, NotFound for an `onto` that the chain does not
+        Without blocks the head goes back to `onto`. Records of keys that the replaced blocks have sealed go with them, and
+        `idempotency` are those that the new ones have sealed, each key once; marks of jobs stay. `moves` continue the head log.
+
+        How many bytes the dataset stores is not known then. Raises as `append`, NotFound for an `onto` that the chain does not
         include, InvalidRequest where nodes share heads, which never go back; ValueError for blocks that do not follow `onto`.
         """
 

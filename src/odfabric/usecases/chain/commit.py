@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from odfabric.domain.chain.references import named_objects
 from odfabric.domain.people.access import SYSTEM_ACCOUNT
@@ -29,18 +30,20 @@ from odfabric.formats.identifiers.dataset_layout import (
     object_key,
 )
 from odfabric.model.commit import CatalogEntry, ChainPage, EncodedBlock, Head, IdempotencyRecord, OutboxMessage
-from odfabric.model.heads.head_log import APPENDED, REPLACED, SignedMove
+from odfabric.model.heads.head_log import APPENDED, SignedMove
 from odfabric.model.identity import DatasetAlias, DatasetId
 from odfabric.model.instant import Instant
 from odfabric.model.multihash import Multihash
 from odfabric.model.node.remembered import Remembered
 from odfabric.model.people.account import Grant
 from odfabric.model.people.audit import THE_NODE, Actor, AuditEntry, AuditKind
+from odfabric.model.rewrite import Rewrite, RewriteKind
 from odfabric.ports.datasets.catalog import Catalog
 from odfabric.ports.datasets.chain_reader import ChainReader
 from odfabric.ports.datasets.chain_writer import ChainWriter
 from odfabric.ports.datasets.object_store import ObjectStore
 from odfabric.ports.node.clock import Clock
+from odfabric.usecases.chain.rewrite_records import record_rewrite
 from odfabric.usecases.heads.head_signing import HeadSigning
 
 _log = logging.getLogger(__name__)
@@ -196,24 +199,27 @@ class Commits:
         *,
         onto: Multihash | None,
         if_match: Multihash,
+        kind: RewriteKind,
+        idempotency: Sequence[IdempotencyRecord] = (),
         by: Actor = THE_NODE,
         moves: Sequence[SignedMove] = (),
-        kind: str = REPLACED,
     ) -> None:
         """Replace all that follows `onto` by `blocks`; the old history is gone.
 
-        `onto` None: the whole chain is replaced. Others may have read the history that is gone.
+        `onto` None: the whole chain is replaced. Others may have read the history that is gone. `idempotency` are the keys that `blocks` have
+        sealed, each once; `kind` says why, in the audit, beside the dataset and in the head log.
 
-        `moves` are entries of the head log that were signed elsewhere, `kind` what an entry that is signed here calls the move: `replaced`,
-        `reset`, `compacted`. Whoever calls this has asked for the right to it; the audit names them. Without blocks the head goes back to `onto`. Raises
+        `moves` are entries of the head log that were signed elsewhere. Whoever calls this has asked for the right to it; the audit names them. Without blocks the head goes back to `onto`. Raises
         HeadMoved if the head is not `if_match`, NotFound, InvalidRequest where nodes share heads, LimitExceeded, Determinate, Indeterminate.
         """
         planned = PlannedCommit(tuple(blocks))
         last = blocks[-1].hash if blocks else onto
+        if last is None:
+            raise ValueError("a chain of no blocks")
         message = OutboxMessage(entry.id, if_match, last, self._now())
         if blocks:
             self._store_blocks(entry.id, planned)
-        audit = self._entries(AuditKind.HISTORY_REPLACED, message, entry, [by])
+        audit = self._entries(AuditKind.HISTORY_REPLACED, message, entry, [by], detail={"kind": kind.value})
         try:
             with self._objects.exclusive(collector_lock(entry.id)):
                 if blocks:
@@ -221,7 +227,7 @@ class Commits:
                 self._with_log(
                     entry,
                     message,
-                    kind,
+                    kind.value,
                     moves,
                     lambda signed: self._chains.replace(
                         entry.id,
@@ -229,6 +235,7 @@ class Commits:
                         onto=onto,
                         blocks=planned.blocks,
                         message=message,
+                        idempotency=idempotency,
                         audit=audit,
                         moves=signed,
                     ),
@@ -237,6 +244,8 @@ class Commits:
             head = self._chains.head(entry.id)
             if head is None or head.hash != last:
                 raise
+        rewrite = Rewrite(kind=kind, old_head=if_match, new_head=last, at=message.occurred_at)
+        record_rewrite(entry.id, rewrite, objects=self._objects)
         self._published_at_last(entry.id)
 
     def adopt(
@@ -497,7 +506,12 @@ class Commits:
 
     @staticmethod
     def _entries(
-        kind: AuditKind, message: OutboxMessage, entry: CatalogEntry | None, by: Sequence[Actor]
+        kind: AuditKind,
+        message: OutboxMessage,
+        entry: CatalogEntry | None,
+        by: Sequence[Actor],
+        *,
+        detail: Mapping[str, str] = MappingProxyType({}),
     ) -> list[AuditEntry]:
         """What the audit says of it.
 
@@ -513,7 +527,7 @@ class Commits:
                 at=message.occurred_at,
                 target=str(entry.alias) if entry else None,
                 dataset=message.dataset_id,
-                detail={name: str(head) for name, head in heads.items() if head is not None},
+                detail={**{name: str(head) for name, head in heads.items() if head is not None}, **detail},
             )
             for actor in by
         ]

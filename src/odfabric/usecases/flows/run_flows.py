@@ -137,7 +137,12 @@ def _job(run: FlowRun, flow: Flow, entry: CatalogEntry, ports: FlowPorts) -> New
         verify = VerifyRequest(dataset=entry.id, data=True, replay=False, head=ports.repository.head(entry.id).hash)
         kind, request = JobKind.VERIFY, write_verify_request(verify, envelope)
     else:
-        pull = PullRequest(dataset=entry.id, alias=entry.alias, fetch_uncacheable=flow.rule.fetch_uncacheable)
+        pull = PullRequest(
+            dataset=entry.id,
+            alias=entry.alias,
+            fetch_uncacheable=flow.rule.fetch_uncacheable,
+            recompute=flow.rule.recompute,
+        )
         kind, request = JobKind.PULL, write_pull_request(pull, envelope)
     return NewJob(
         id=run.job_id or "",

@@ -26,6 +26,7 @@ _ACTIONS = {
     JobKind.JUDGE: (Action.PUSH, Scope.PUSH),
     JobKind.TRY: (Action.PUSH, Scope.PUSH),
     JobKind.SEND: (Action.WRITE, Scope.MANAGE),
+    JobKind.COMPACT: (Action.REWRITE, Scope.MANAGE),
 }
 """What each kind of job was asked for, and the scope that it takes."""
 AHEAD_MAX = 200

@@ -6,15 +6,15 @@ chain decides; what this process remembers besides are files that brought nothin
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from odfabric.domain.chain.walk import walk
-from odfabric.domain.sources.polled_content import polled_content
+from odfabric.domain.sources.polled_content import polled_before, polled_file
 from odfabric.domain.sources.polled_files import KnownFile
-from odfabric.domain.sources.polling import ETAG, value_of
 from odfabric.errors import ChainsDiverged
 from odfabric.model.identity import DatasetId
-from odfabric.model.metadata import AddData, MetadataBlock
+from odfabric.model.metadata import MetadataBlock
 from odfabric.model.multihash import Multihash
 from odfabric.model.node.remembered import Remembered
 from odfabric.usecases.chain.repository import Repository
@@ -61,23 +61,24 @@ class KnownFiles:
         tail = None if before is None else before.head
         found: dict[str, KnownFile] = {}
         for link in walk(repository.blocks(dataset), head, tail=tail):
-            named = _file_of(link.block)
-            if named is not None:
-                found.setdefault(*named)
+            for name, file in _files_of(link.block):
+                found.setdefault(name, file)
         if before is None:
             return _Read(head, found, {})
         left = {name: file for name, file in before.without_block.items() if name not in found}
         return _Read(head, {**before.by_blocks, **found}, left)
 
 
-def _file_of(block: MetadataBlock) -> tuple[str, KnownFile] | None:
-    if not isinstance(block.event, AddData):
-        return None
-    polled = polled_content(block.event.extra)
-    if polled is not None and polled.name is not None:
-        known = KnownFile(
-            read_at=block.system_time, size=polled.size, modified_at=polled.modified_at, content=polled.content
-        )
-        return polled.name, known
-    name = value_of(block.event.new_source_state, ETAG)
-    return None if name is None else (name, KnownFile(read_at=block.system_time))
+def _files_of(block: MetadataBlock) -> Iterator[tuple[str, KnownFile]]:
+    """Files that a block took, newest first; several if compaction made the block."""
+    for file in (*polled_before(block), polled_file(block)):
+        if file is None:
+            continue
+        content = file.content
+        if content is None:
+            yield file.name, KnownFile(read_at=file.read_at)
+        else:
+            known = KnownFile(
+                read_at=file.read_at, size=content.size, modified_at=content.modified_at, content=content.content
+            )
+            yield file.name, known

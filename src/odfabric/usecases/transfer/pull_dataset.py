@@ -41,7 +41,7 @@ class RemoteCopy:
 
 
 Poll = Callable[[CatalogEntry, JobRun, PullRequest], Polled]
-Transform = Callable[[CatalogEntry, JobRun], CommitResult | None]
+Transform = Callable[[CatalogEntry, JobRun, PullRequest], CommitResult | None]
 Sync = Callable[[RemoteCopy, JobRun], CommitResult | None]
 
 
@@ -165,6 +165,8 @@ def _pull(
         run.report(EngineProgress(stage=f"pull {step.alias}", done=0, total=0))
         if step.kind is DatasetKind.DERIVATIVE and step.remote_url is None:
             rights.check_inputs(step, _inputs(step, repository))
+            if request.recompute:
+                rights.access.require(rights.subject, Action.REWRITE, step)
         result = _pull_one(step, request, run, verbs)
     return result
 
@@ -178,7 +180,7 @@ def _pull_one(entry: CatalogEntry, request: PullRequest, run: JobRun, verbs: Pul
     if entry.remote_url is not None:
         return Polled(verbs.sync(RemoteCopy(entry.alias, entry.remote_url, request.force), run), None)
     if entry.kind is DatasetKind.DERIVATIVE:
-        return Polled(verbs.transform(entry, run), None)
+        return Polled(verbs.transform(entry, run, request), None)
     return verbs.poll(entry, run, request)
 
 

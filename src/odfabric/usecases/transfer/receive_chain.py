@@ -27,6 +27,7 @@ from odfabric.model.metadata import MetadataBlock, Seed
 from odfabric.model.multihash import Multihash
 from odfabric.model.people.account import Grant
 from odfabric.model.people.audit import Actor
+from odfabric.model.rewrite import RewriteKind
 from odfabric.ports.datasets.object_store import ObjectStore
 from odfabric.ports.node.clock import Clock
 from odfabric.usecases.chain.commit import Commits, PlannedCommit
@@ -308,7 +309,15 @@ def make_visible(
         grants = landing.grants(state.dataset_id)
         return result_of(commits.create(new_entry, planned.blocks, grants=grants, by=run.actor, moves=moves))
     if planned.replaced:
-        commits.replace(entry, planned.blocks, onto=planned.before.head, if_match=base.hash, by=run.actor, moves=moves)
+        commits.replace(
+            entry,
+            planned.blocks,
+            onto=planned.before.head,
+            if_match=base.hash,
+            kind=RewriteKind.REPLACED,
+            by=run.actor,
+            moves=moves,
+        )
         return result_of_replacement(planned.before.head, planned.blocks)
 
     def build(base: Head) -> PlannedCommit:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from odfabric.domain.history.compaction import CompactionLimits
 from odfabric.domain.ingestion.intake_limits import IntakeLimits
 from odfabric.domain.people.access import Action, Subject
 from odfabric.domain.transfer.direction import LOCAL, TransferProtocol, choose_protocol, scheme_of
@@ -19,6 +20,8 @@ from odfabric.model.jobs.job import Job, JobKind
 from odfabric.model.jobs.requests import PullRequest, PushToTry
 from odfabric.usecases.chain.repository import Repository
 from odfabric.usecases.datasets.dataset_variables import VariableVerbs
+from odfabric.usecases.history.compact_dataset import CompactPorts, clear_dataset, run_compact
+from odfabric.usecases.history.rewritten_inputs import rewritten_inputs
 from odfabric.usecases.ingestion.commit_result import CommitResult
 from odfabric.usecases.ingestion.ingest import IngestPorts
 from odfabric.usecases.ingestion.judge_file import FilePorts, run_judge
@@ -67,6 +70,7 @@ class JobWork:
             JobKind.JUDGE: self._run_judge,
             JobKind.TRY: self._run_try,
             JobKind.SEND: self._run_send,
+            JobKind.COMPACT: self._run_compact,
         }
 
     def smart(self, referred: ReferredObjects) -> SmartVerbs:
@@ -138,6 +142,25 @@ class JobWork:
     def _run_send(self, job: Job, run: LeasedRun) -> Mapping[str, object]:
         return run_send(job, run, subject=self._asker(job), verbs=self.sharing.sending)
 
+    def _run_compact(self, job: Job, run: LeasedRun) -> Mapping[str, object]:
+        self._check(job, Action.REWRITE)
+        settings = self.core.settings
+        limits = CompactionLimits(
+            slice_bytes_max=settings.compaction_slice_bytes_max,
+            slice_records_max=settings.compaction_slice_records_max,
+        )
+        return run_compact(job, run, limits=limits, ports=self._compacting())
+
+    def _compacting(self) -> CompactPorts:
+        ports = self.core.ports
+        return CompactPorts(
+            repository=self.core.repository,
+            commits=self.core.commits,
+            exchange=ports.exchange,
+            objects=ports.objects,
+            blocks_max=self.core.settings.compaction_blocks_max,
+        )
+
     def _run_try(self, job: Job, run: LeasedRun) -> Mapping[str, object]:
         subject, target = self._asker(job), read_try_request(job).target
         if isinstance(target, PushToTry):
@@ -191,9 +214,11 @@ class JobWork:
             column_name_bytes_max=settings.column_name_bytes_max,
         )
 
-    def _transform(self, entry: CatalogEntry, run: JobRun) -> CommitResult | None:
+    def _transform(self, entry: CatalogEntry, run: JobRun, request: PullRequest) -> CommitResult | None:
         ports = self.core.ports
         settings = self.core.settings
+        if request.recompute and rewritten_inputs(entry, repository=self.core.repository):
+            clear_dataset(entry, run=run, ports=self._compacting())
         transform_ports = TransformPorts(
             repository=self.core.repository,
             commits=self.core.commits,

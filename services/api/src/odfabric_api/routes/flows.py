@@ -63,6 +63,9 @@ class FlowBody(JsonModel):
         5, alias="stopAfterFailures", ge=1, le=100, description="Failed runs in a row; null: never"
     )
     fetch_uncacheable: bool = Field(False, alias="fetchUncacheable")
+    recompute: bool = Field(
+        False, description="If the history of an input was rewritten, drop the rows and compute them from the beginning"
+    )
 
 
 class FlowChangeBody(JsonModel):

@@ -33,6 +33,11 @@ class PullBody(JsonModel):
         False,
         description="Replace a copy that is ahead of its source or aside from it; takes the right to rewrite its history",
     )
+    recompute: bool = Field(
+        False,
+        description="If the history of an input was rewritten, drop the rows and compute them from the beginning; "
+        "takes the right to rewrite",
+    )
     recursive: bool = Field(False, description="Bring the inputs up to date first")
     fetch_again: bool = Field(
         False, alias="fetchAgain", description="Fetch again what is kept of a pull that fetched and then failed"
@@ -76,6 +81,7 @@ async def pull(request: Request, found: PullableDataset, caller: Caller) -> Resp
             alias=alias,
             url=None if body.url is None else node.sharing.names.source_url(body.url, caller),
             force=body.force,
+            recompute=body.recompute,
             recursive=body.recursive,
             fetch_uncacheable=body.fetch_uncacheable,
             allow_shrink=body.allow_shrink,

@@ -146,6 +146,7 @@ class MemoryChains:
         onto: Multihash | None,
         blocks: Sequence[EncodedBlock],
         message: OutboxMessage,
+        idempotency: Sequence[IdempotencyRecord] = (),
         audit: Sequence[AuditEntry] = (),
         moves: Sequence[SignedMove] = (),
     ) -> None:
@@ -163,6 +164,7 @@ class MemoryChains:
             stored.by_hash = {row.hash: row for row in stored.rows}
             stored.records = {key: each for key, each in stored.records.items() if each.block_hash not in gone}
             _index(stored, blocks)
+            stored.records.update({record.key_hash: record for record in idempotency})
             stored.stored_bytes = None
             self._store.outbox.append(StoredMessage(message))
             self._store.log(*audit)

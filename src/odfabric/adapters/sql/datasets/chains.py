@@ -159,6 +159,7 @@ class SqlChains:
         onto: Multihash | None,
         blocks: Sequence[EncodedBlock],
         message: OutboxMessage,
+        idempotency: Sequence[IdempotencyRecord] = (),
         audit: Sequence[AuditEntry] = (),
         moves: Sequence[SignedMove] = (),
     ) -> None:
@@ -176,6 +177,7 @@ class SqlChains:
             _drop_above(connection, dataset, -1 if kept is None else kept.sequence_number)
             if rows:
                 _index(connection, dataset, rows)
+                _record(connection, dataset, idempotency, (), top.hash)
             add_moves(connection, dataset, moves)
             send(connection, message)
             insert_audit(connection, audit)

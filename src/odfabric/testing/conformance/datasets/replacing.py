@@ -87,6 +87,27 @@ class ReplacingContract:
         assert storage.chains.idempotency(chain.id, hash_of("gone").digest) is None
         assert storage.chains.commit_of_job("gone") == chain.head
 
+    def test_keys_that_the_new_blocks_have_sealed_are_known(self, storage: StoragePorts) -> None:
+        chain = new_chain(storage.chains)
+        blocks = chain.next_blocks(label="old")
+        record = IdempotencyRecord(hash_of("key").digest, hash_of("body").digest, blocks[-1].hash)
+        storage.chains.append(
+            chain.id, expected=chain.head, blocks=blocks, message=chain.message(blocks), idempotency=[record]
+        )
+        chain.blocks += blocks
+        others = others_after(chain, 1, 1)
+        moved = IdempotencyRecord(record.key_hash, record.body_digest, others[-1].hash)
+        message = OutboxMessage(chain.id, blocks[-1].hash, others[-1].hash, NOW)
+        storage.chains.replace(
+            chain.id,
+            expected=blocks[-1].hash,
+            onto=chain.blocks[0].hash,
+            blocks=others,
+            message=message,
+            idempotency=[moved],
+        )
+        assert storage.chains.idempotency(chain.id, record.key_hash) == moved
+
     def test_a_head_that_has_moved_is_left_alone(self, storage: StoragePorts) -> None:
         chain = new_chain(storage.chains, blocks=3)
         with pytest.raises(HeadMoved):

@@ -35,7 +35,7 @@ DAILY = Every(86_400)
 FIELDS = frozenset(
     {
         *("version", "trigger", "every", "cron", "zone", "records", "wait"),
-        *("attempts", "pause", "backoff", "overlap", "late", "failures", "uncacheable"),
+        *("attempts", "pause", "backoff", "overlap", "late", "failures", "uncacheable", "recompute"),
     }
 )
 
@@ -143,6 +143,7 @@ def _rule(form: dict[str, str]) -> FlowRule:
         "latestStart": form.get("late") or None,
         "stopAfterFailures": _number(form["failures"]) if form.get("failures") else None,
         "fetchUncacheable": "uncacheable" in form,
+        "recompute": "recompute" in form,
     }
     return parse_rule(value)
 
@@ -177,7 +178,7 @@ def _shown(
     for name in missing:
         forms[name] = {**_fields(rule_value(FlowRule(trigger=DAILY)), 0)}
     if kind is not None:
-        forms[kind.value] = {**forms.get(kind.value, {}), "uncacheable": "", **form}
+        forms[kind.value] = {**forms.get(kind.value, {}), "uncacheable": "", "recompute": "", **form}
     values = {
         "flows": views,
         "missing": missing,
@@ -210,4 +211,5 @@ def _fields(rule: dict[str, Any], version: int) -> dict[str, Any]:
         "late": rule["latestStart"] or "",
         "failures": str(rule["stopAfterFailures"] or ""),
         "uncacheable": "yes" if rule["fetchUncacheable"] else "",
+        "recompute": "yes" if rule.get("recompute") else "",
     }

@@ -1,0 +1,1 @@
+"""Rewriting history on purpose: what compaction makes of a chain."""

@@ -1,0 +1,21 @@
+"""Settings of rewriting history and of verifying it.
+
+Owns names, defaults and descriptions; `odfabric.settings` has the rest of the table and is the place to read it from.
+"""
+
+from __future__ import annotations
+
+from pydantic import Field
+from pydantic_settings import BaseSettings
+
+
+class HistorySettings(BaseSettings):
+    """What compaction makes, and how much is verified at once."""
+
+    compaction_slice_bytes_max: int = Field(
+        300_000_000, ge=1, description="Size up to which compaction joins slices, unless a request says otherwise"
+    )
+    compaction_slice_records_max: int = Field(
+        10_000, ge=1, description="Records up to which compaction joins slices, unless a request says otherwise"
+    )
+    compaction_blocks_max: int = Field(1_000_000, ge=1, description="Longest chain that is compacted")

@@ -1,0 +1,1 @@
+"""Rewrite history on purpose: reset, compact, recompute; and watermarks."""
