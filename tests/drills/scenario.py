@@ -25,6 +25,7 @@ from odfabric.model.instant import NANOS_PER_SECOND, Instant
 from odfabric.model.jobs.flow import Every, FlowKind, FlowRule
 from odfabric.model.jobs.job import Job, JobStatus
 from odfabric.model.jobs.requests import PullRequest, SendWish
+from odfabric.model.rewrite import RewriteKind
 from odfabric.model.subscriptions.subscription import Delivery, DeliveryStatus
 from odfabric.settings import Settings, read_settings
 from odfabric.usecases.ingestion.push_data import PushData
@@ -321,7 +322,7 @@ def share(node: Node, clock: SettableClock, receiver: str) -> None:
         _send(node, entry, SendWish(to=SHELF, force=True))
         rows = {row.sequence_number: row.hash for row in node.repository.rows_down(entry.id)}
         head = node.datasets.head(entry)
-        node.commits.replace(entry, [], onto=rows[head.sequence_number - 1], if_match=head.hash)
+        node.commits.replace(entry, [], onto=rows[head.sequence_number - 1], if_match=head.hash, kind=RewriteKind.RESET)
     _push(node, entry, "day-3", _day(3) + "\n")
     _send(node, entry, SendWish(to=SHELF, force=True))
     if str(entry.alias) in {each.target.removeprefix(f"{SHELF}/") for each in repositories.aliases(entry, by=by)}:

@@ -51,6 +51,11 @@ VIOLATIONS = {
     ),
     "a noun needs Arrow": ("src/odfabric/model/planted.py", "import pyarrow", "use the standard library only"),
     "the library starts Spark": ("src/odfabric/wiring/planted.py", "import pyspark", "Web and Spark libraries"),
+    "a query runs on DuckDB": (
+        "services/engine-spark/src/odfabric_engine_spark/sql/planted.py",
+        "import duckdb",
+        "DuckDB only as the second reader",
+    ),
     "a use case knows the storage library": (
         "src/odfabric/usecases/planted.py",
         "import odfabric_persist",

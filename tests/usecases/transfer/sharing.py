@@ -12,6 +12,7 @@ from odfabric.model.commit import CatalogEntry
 from odfabric.model.identity import DatasetAlias, Name
 from odfabric.model.jobs.job import Job, JobStatus
 from odfabric.model.jobs.requests import PullRequest, SendWish
+from odfabric.model.rewrite import RewriteKind
 from odfabric.ports.datasets.object_store import ObjectStore
 from odfabric.testing.memory_node import MemoryNode
 from odfabric.usecases.ingestion.push_data import PushData
@@ -76,7 +77,9 @@ class Parties:
         node = at or self.ours
         entry = node.node.datasets.resolve(self.entry.id)
         row = next(row for row in node.node.repository.rows_down(entry.id) if row.sequence_number == number)
-        node.node.commits.replace(entry, [], onto=row.hash, if_match=node.node.datasets.head(entry).hash)
+        node.node.commits.replace(
+            entry, [], onto=row.hash, if_match=node.node.datasets.head(entry).hash, kind=RewriteKind.RESET
+        )
 
 
 def ended(node: MemoryNode, job: Job) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from botocore.exceptions import ClientError
 from odfabric.adapters.s3.client import S3Access, failing, is_absent, is_taken
 from odfabric.adapters.s3.listing import keys_in_order, page_of
 from odfabric.adapters.s3.object_stream import ObjectStream
+from odfabric.adapters.s3.part_uploads import S3PartUploads
 from odfabric.adapters.s3.parts import PartSizes, read_piece
 from odfabric.errors import (
     AlreadyExists,
@@ -282,6 +283,12 @@ class S3ObjectStore:
         asked = {"Bucket": self._bucket, "Key": self._prefix + key}
         url: str = self._links.generate_presigned_url("get_object", Params=asked, ExpiresIn=lifetime_s)
         return url
+
+    def part_uploads(self) -> S3PartUploads | None:
+        """Uploads that clients send to the bucket; None where they cannot reach it."""
+        if self._links is None:
+            return None
+        return S3PartUploads(self._client, self._links, self._bucket, self._prefix)
 
     def _put(self, key: str, stream: ReadableBytes, sizes: PartSizes) -> int:
         first = read_piece(stream, sizes.first)

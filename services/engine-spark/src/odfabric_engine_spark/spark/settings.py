@@ -137,7 +137,7 @@ class EngineSettings:
     """Most that a reader may have to hold at once of a row group of a Parquet file: a page and a dictionary of each column, a row, and columns
     of lists as a whole."""
     parquet_unchecked_bytes_max: int = 384 * MIB
-    """Largest column in one row group of a Parquet file whose pages carry no checksums, compressed: Spark, the second reader of such columns,
+    """Largest column in one row group of a Parquet file whose pages carry no checksums, compressed: a second reader of such columns
     loads it as a whole. Columns whose pages all carry checksums may be larger."""
     parquet_checksums_required: bool = False
     """Whether Parquet files are refused whose pages carry no checksums: some damage shows by nothing else."""

@@ -1,7 +1,8 @@
 """Reading Parquet of users.
 
 Owns the way from strangers' files to rows of ours: every page is surveyed (`parquet_survey`), decoded by Arrow in bounded memory
-(`parquet_rows`) with checked casts into a file of ours, and decoded again by Spark where pages carry no checksums (`second_reader`).
+(`parquet_rows`) with checked casts into a file of ours, and decoded again where pages carry no checksums: by DuckDB in step with Arrow
+(`duckdb_reader`), and by Spark where that is not enough (`second_reader`).
 Invariant: a value comes out exactly, but for digits of timestamps below the millisecond, which slices do not hold; texts are valid
 UTF-8; Spark's own decoder gives no row to a dataset. Source: docs/engine.md#types.
 """
@@ -9,7 +10,8 @@ UTF-8; Spark's own decoder gives no row to a dataset. Source: docs/engine.md#typ
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,6 +23,7 @@ from odfabric.formats.parquet.parquet_footer import Footer
 from odfabric.formats.slices.arrow_cast import cast_array
 from odfabric.formats.slices.slice_schema import TIMESTAMP_TYPE, null_problems
 from odfabric_engine_spark.ingest.dataset_columns import DatasetColumns
+from odfabric_engine_spark.ingest.parquet.duckdb_reader import DuckdbReader
 from odfabric_engine_spark.ingest.parquet.parquet_rows import (
     READ_ERRORS,
     ParquetRows,
@@ -92,11 +95,11 @@ class ParquetReader:
             self._check_columns(file, target)
         writer = StagingWriter(self.call, pa.schema([item.with_type(loose(item.type)) for item in target]), "parquet")
         nulls = NullCounts(target)
-        surveys = [self._stage(file, target, writer, nulls) for file in self._files]
+        disputed = [self._stage(file, target, writer, nulls) for file in self._files]
         staged = writer.finish(largest_row_bytes=self._largest)
 
         def check() -> None:
-            self._compare(staged, surveys, target)
+            self._compare(staged, disputed, target)
             nulls.refuse(lambda row, index: self._locate(row, target.names[index]))
 
         return InputRows(
@@ -110,11 +113,11 @@ class ParquetReader:
             locate=self._locate,
         )
 
-    def _compare(self, staged: Staged, surveys: Sequence[Survey], target: pa.Schema) -> None:
+    def _compare(self, staged: Staged, disputed: Sequence[Survey], target: pa.Schema) -> None:
         """Raises InvalidData for rows that Spark reads in another way."""
-        if staged.bytes < self.call.settings.compiled_bytes_min:
+        if any(found.unchecked for found in disputed) and staged.bytes < self.call.settings.compiled_bytes_min:
             interpret(self.call.session)
-        for file, found in zip(self._files, surveys, strict=True):
+        for file, found in zip(self._files, disputed, strict=True):
             reader = SecondReader(self.call, file.path, file.name, found, file.schema, target)
             reader.check(staged, file.first_row)
 
@@ -169,7 +172,10 @@ class ParquetReader:
                 raise InvalidData(message, place=place, hint=_cast_hint(found, wanted))
 
     def _stage(self, file: _File, target: pa.Schema, writer: StagingWriter, nulls: NullCounts) -> Survey:
-        """Writes the rows of one file, with nulls for columns that it does not have."""
+        """Writes the rows of one file, with nulls for columns that it does not have.
+
+        Its survey, in which only those columns are left unchecked that a second reader has yet to read.
+        """
         there = [item.name for item in target if item.name in file.schema.names]
         with open_strangers(file.path) as opened:
             found = survey(file.path, file.name, opened, file.footer, there, self.call, unpacked=self._unpacked)
@@ -180,19 +186,29 @@ class ParquetReader:
                 hint="write it with page checksums (pyarrow: write_page_checksum=True; Spark writes them)",
             )
         rows = ParquetRows(file.path, file.name, found, self.call, unpacked=self._unpacked)
-        for first_row, batch in rows.batches(there):
-            columns = []
-            for item in target:
-                if item.name in there:
-                    columns.append(self._cast(batch.column(item.name), item, file, first_row))
-                    self._check_within(columns[-1], item, file, first_row)
-                else:
-                    columns.append(pa.nulls(batch.num_rows, loose(item.type)))
-            nulls.add(columns, writer.rows)
-            writer.write(columns)
+        second = DuckdbReader(
+            file.path,
+            found,
+            file.schema,
+            self.call.settings,
+            lambda array, name: _cast(without_extensions(array, as_text=True), loose(target.field(name).type)),
+        )
+        with closing(second):
+            for first_row, batch in rows.batches(there):
+                columns = []
+                for item in target:
+                    if item.name in there:
+                        columns.append(self._cast(batch.column(item.name), item, file, first_row))
+                        self._check_within(columns[-1], item, file, first_row)
+                    else:
+                        columns.append(pa.nulls(batch.num_rows, loose(item.type)))
+                second.compare(dict(zip(target.names, columns, strict=True)))
+                nulls.add(columns, writer.rows)
+                writer.write(columns)
         self._unpacked = max(rows.unpacked, found.unpacked)
         self._largest = max(self._largest, rows.largest)
-        return found
+        left = {name: size for name, size in found.unchecked.items() if name not in second.agreed}
+        return replace(found, unchecked=left)
 
     def _cast(self, array: pa.Array, item: pa.Field, file: _File, first_row: int) -> pa.Array:
         arrow = loose(item.type)

@@ -1,7 +1,8 @@
-"""Second reader for foreign Parquet: Spark and Arrow must decode the same rows.
+"""Second reader for foreign Parquet that DuckDB did not confirm: Spark and Arrow.
 
 Owns the comparison: a hash of every row, computed by the same expressions over the file as Spark reads it and over the rows that Arrow
-has written to a file of ours. Only columns of which a page carries no checksum are read again. Invariant: a column passes if two decoders
+has written to a file of ours. Only columns are read again of which a page carries no checksum and DuckDB (`duckdb_reader`) did not find the
+same. Invariant: a column passes if two decoders
 that share no code agree on every value and its place; what Spark cannot read is refused, for nobody can tell it from damage. Not here:
 damage that both decoders must take for values, such as another digit in a page without compression (docs/howto/push-parquet.md).
 """
@@ -58,7 +59,7 @@ class SecondReader:
         Raises LimitExceeded for a column that is too large to be read again.
         """
         rows = self.survey.groups[-1].first_row + self.survey.groups[-1].rows if self.survey.groups else 0
-        if not rows:
+        if not rows or not self.survey.unchecked:
             return
         ours = staged.frame
         if first_row or rows < staged.rows:
