@@ -83,7 +83,7 @@ def create_venv(venv: Path, boot_lock: Path) -> None:
 
 
 def uv_environment(venv: Path) -> dict[str, str]:
-    """uv does not read pip's configuration: whoever told pip about a mirror or a certificate means uv as well."""
+    """uv does not read pip's configuration: anyone who pointed pip to a mirror or a certificate means uv as well."""
     env = {**os.environ, "UV_PYTHON_DOWNLOADS": "never", "UV_NO_PROGRESS": "1"}
     for variable, option in (("UV_DEFAULT_INDEX", "index-url"), ("SSL_CERT_FILE", "cert")):
         answer = subprocess.run(

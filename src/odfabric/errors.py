@@ -26,7 +26,7 @@ OdfError
 │   ├── TokenExpired
 │   ├── TokenRevoked
 │   ├── AccountSuspended
-│   └── WrongCredentials    name or password is wrong; which of them is not told
+│   └── WrongCredentials    name or password is wrong; which of them is not reported
 ├── AccessDenied
 ├── NotFound                dataset, block, ref, object, job, subscription, cursor
 ├── Conflict
@@ -158,8 +158,8 @@ class IncompatibleSchema(InvalidInput):
 class InvalidQuery(InvalidInput):
     """SQL is refused; `place` has line and column, `place.rule` the reason's id.
 
-    `statement` is the text in which they count, where whoever refuses knows it. `instead` is a name that is written there and the
-    one that is meant, each by the parts between its dots. Neither is told. `suggestion` is a statement that says the same and is
+    `statement` is the text in which they count, where anyone who refuses knows it. `instead` is a name that is written there and the
+    one that is meant, each by the parts between its dots. Neither is reported. `suggestion` is a statement that says the same and is
     accepted; `also` is what else is wrong with the query, in its order.
     """
 
@@ -259,7 +259,7 @@ class AccountSuspended(CredentialRefused):
 
 
 class WrongCredentials(CredentialRefused):
-    """Name or password is wrong; which of them is not told."""
+    """Name or password is wrong; which of them is not reported."""
 
     code = "wrong-credentials"
 
@@ -393,7 +393,7 @@ class External(OdfError):
 class Determinate(External):
     """It surely did not happen: safe to retry.
 
-    `blameless` if it failed because of somebody else's work: such an attempt does not count. `retry_after_s` if whoever failed wants to be
+    `blameless` if it failed because of somebody else's work: such an attempt does not count. `retry_after_s` if the one that failed wants to be
     left alone for so long.
     """
 

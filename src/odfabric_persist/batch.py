@@ -160,7 +160,7 @@ def new_id() -> str:
 def is_outdated(machine: Machine, batches: Sequence[Batch]) -> bool:
     """Whether the newest version lacks one of these batches: it may be collected.
 
-    Whoever reads or compacts without a reader holds nothing: parts that are gone then mean that somebody else was first, not that the
+    Anyone who reads or compacts without a reader holds nothing: parts that are gone then mean that somebody else was first, not that the
     shard is damaged.
     """
     present = {batch.id for batch in machine.newest().batches}
@@ -253,7 +253,7 @@ def retimed(batch: Batch, frontier: int, upper: Frontier) -> Batch:
 
     Those before `frontier` count as it, and the batch goes up to `upper`.
 
-    Whoever lost a race writes the same blobs where the shard is now. Raises UsageError (`invalid-retime`) for a batch whose times
+    Anyone who lost a race writes the same blobs where the shard is now. Raises UsageError (`invalid-retime`) for a batch whose times
     were advanced, or were moved further already, and for bounds that do not fit.
     """
     moved = max((part.moved_to for part in batch.parts), default=MINIMUM)

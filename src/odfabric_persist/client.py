@@ -1,7 +1,7 @@
 """The client of the storage library: open a shard, write it, read it definitely.
 
 Owns handles and what their callers see: preconditions in the order in which they are judged, outcomes, waiting. Invariant: two
-readers who ask for the same time get the same rows, whoever they are and whenever they ask, as long as the time can be read.
+readers who ask for the same time get the same rows, no matter who they are and whenever they ask, as long as the time can be read.
 Not here: how a version is won (`machine`), what a command may change (`state`). Source: ADR 0014.
 """
 
@@ -70,7 +70,7 @@ class PersistClient:
 
     `now_ms` and `wait` are the clock and the sleep of tests.
 
-    `notifier` tells who waits of what other processes wrote; whoever made it closes it.
+    `notifier` says who waits of what other processes wrote; anyone who made it closes it.
     """
 
     blob: Blob
@@ -111,7 +111,7 @@ class PersistClient:
     def compare_and_evolve_schema(self, shard: str, expected: RowCodec, new: RowCodec) -> Shard:
         """Give a shard of the expected codec more columns, null so far; the shard.
 
-        Done already is done. Whoever has the shard open with the former codec is refused from then on (`codec-mismatch`) and opens
+        Done already is done. Anyone who has the shard open with the former codec is refused from then on (`codec-mismatch`) and opens
         it again. Raises UsageError: `incompatible-schema` for anything but nullable columns after the others, `codec-mismatch`.
         """
         if not expected.evolves_to(new):
@@ -404,7 +404,7 @@ class WriteHandle:
             if any(not key.startswith(f"{self.shard.machine.shard}/") for key in batch.blob_keys):
                 raise UsageError("batch-not-from-this-shard", batch.id)
         fitted = [tightened(batch, expected, new_upper) for batch in batches]
-        # Kept under the written batch's own id when nothing was cut off, so that whoever wrote it knows it again.
+        # Kept under the written batch's own id when nothing was cut off, so that anyone who wrote it knows it again.
         whole = [
             old if (old.lower, old.upper) == (new.lower, new.upper) else new
             for old, new in zip(batches, fitted, strict=True)
@@ -514,7 +514,7 @@ class ReadHandle:
 
 @dataclass(slots=True)
 class CriticalHandle:
-    """A hold on the since that is kept until it is moved by whoever has its mark."""
+    """A hold on the since that is kept until it is moved by the one who has its mark."""
 
     shard: Shard
     name: str
@@ -556,7 +556,7 @@ class Listener:
 
         None if there is none yet.
 
-        Whoever listens must hold the since before `frontier`, or times may have been moved past it: SinceError then.
+        Anyone who listens must hold the since before `frontier`, or times may have been moved past it: SinceError then.
         """
         if self.frontier is None:
             return None
@@ -570,7 +570,7 @@ class Listener:
         if batch is None:
             raise Corrupt(f"version {state.seqno} has no batch at {self.frontier}, though its upper is {state.upper}")
         if not at_most(batch.since, self.frontier - 1):
-            # Times at or before the since are no longer told apart: some may have been given out already.
+            # Times at or before the since are no longer distinguished: some may have been given out already.
             raise SinceError(batch.since)
         updates = between(rows_of(self.shard.parts, batch), self.frontier, None)
         self.frontier = batch.upper

@@ -29,7 +29,7 @@ _HANDLES: Mapping[str, type[Writer] | type[Reader] | type[Critical] | type[Claim
 class Diff:
     """What made a version out of the one before.
 
-    `nonce` tells whose attempt it was; `rollup` is where to start reading.
+    `nonce` says whose attempt it was; `rollup` is where to start reading.
     """
 
     seqno: int
@@ -161,7 +161,7 @@ def _handle(one: Writer | Reader | Critical | Claim) -> dict[str, Any]:
 def batch_document(one: Batch, shard: str) -> dict[str, Any]:
     """A batch of a shard without its id, as JSON has it.
 
-    Keys of its blobs are told from the shard on.
+    Keys of its blobs are distinguished from the shard on.
     """
     return {
         "bounds": [one.lower, one.upper, one.since],

@@ -2,7 +2,7 @@
 
 Owns a queue and who works it off: the first who finds nobody at work takes what waits, its own included, and does it; then the
 next one that waits goes on. So one alone never waits for another thread, and many together pay for one round trip. Invariants:
-one group at a time; every caller gets its own outcome, exactly once, also if whoever worked for it was interrupted. Not here:
+one group at a time; every caller gets its own outcome, exactly once, also if the one that worked for it was interrupted. Not here:
 what is done with a group (`machine` for commands, `append_next` for rows). Source: ADR 0017; ADR 0018.
 """
 
@@ -42,7 +42,7 @@ class _Request(Generic[T, R]):
 class Funnel(Generic[T, R]):
     """One queue; safe for threads.
 
-    `work` does what a group asked for and tells what each came to, or raised.
+    `work` does what a group asked for and says what each came to, or raised.
     """
 
     def __init__(self, work: Callable[[Sequence[T]], Sequence[R | Exception]], limits: FunnelLimits) -> None:

@@ -1,7 +1,7 @@
 """Names of blobs: of which shard one is, what it is, and when it was written.
 
 Owns their form, `SHARD/part-TIME-CHANCE` and `SHARD/rollup-VERSION-TIME-CHANCE`, the time in milliseconds in hexadecimal digits. The
-time only tells what is old enough to be a leftover; nothing else depends on a clock.
+time only says what is old enough to be a leftover; nothing else depends on a clock.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class Machine:
 
     `now_ms` is the clock on the wall.
 
-    `announce` is told of each version that was made here.
+    `announce` is informed of each version that was made here.
     """
 
     shard: str

@@ -409,7 +409,7 @@ def evolve(state: State, codec: str, *, now_ms: int) -> State:
 
 
 def finalize(state: State, last: str, *, now_ms: int) -> State:
-    """Close the shard for writers and readers, whoever holds what.
+    """Close the shard for writers and readers, no matter who holds what.
 
     `last` names the empty batch that ends its time.
     """

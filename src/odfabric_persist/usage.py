@@ -134,7 +134,7 @@ def _standing(key: str, readable: bool, oldest_ms: int) -> Standing:
 def remove_leaked(
     blob: Blob, consensus: Consensus, *, now_ms: int, leaked_after_ms: int = LEAKED_AFTER_MS
 ) -> Iterator[BlobEntry]:
-    """Remove what is leaked, each told after it is gone."""
+    """Remove what is leaked, each reported after it is gone."""
     for entry in audit(blob, consensus, now_ms=now_ms, leaked_after_ms=leaked_after_ms).leaked:
         if blob.delete(entry.key) is not None:
             yield entry

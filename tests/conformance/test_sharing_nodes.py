@@ -555,7 +555,7 @@ def head_of_round(node: Sharing, round_number: int) -> Multihash:
         head = node.chains.head(entry_of(RACED).id)
         assert head is not None
         if head.sequence_number >= round_number:
-            # The other one may have won this round already, and is then told to have won it once.
+            # The other one may have won this round already, and then hears to have won it once.
             return next(node.rows.rows_down(entry_of(RACED).id, from_sequence=round_number)).hash
     raise AssertionError(f"round {round_number} did not begin")
 

@@ -231,7 +231,7 @@ def indexes(places: Places, folder: Path, armed: str, prepared: Prepared) -> Non
 
 
 def flows(places: Places, folder: Path, armed: str, prepared: Prepared) -> None:
-    """Flows: whoever schedules next loses no run and doubles none."""
+    """Flows: anyone who schedules next loses no run and doubles none."""
     place = places.new(folder)
     assert run(place, scenario.run_by_itself, crash_at=armed) == KILLED, f"{armed} was never reached"
     assert run(place, scenario.run_by_itself, hours_ahead=LATER_H) == 0

@@ -412,7 +412,7 @@ def _day(day: int) -> str:
 def _push_together(node: Node) -> None:
     """Pushes that wait behind each other.
 
-    Whoever takes the first one commits them all.
+    Anyone who takes the first one commits them all.
     """
     _create(node, "grouped")
     entry = node.datasets.resolve(parse_dataset_alias("grouped"))

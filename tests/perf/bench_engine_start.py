@@ -38,7 +38,7 @@ AT_ONCE = 4
 QUERY = "select event_time, k, v * 2 as v2 from input where v >= 0"
 SCHEMA = input_schema(pa.field("k", pa.string()), pa.field("v", pa.int64()))
 ENDED_BY_MEMORY = "SELECT count(DISTINCT x) AS n FROM (SELECT explode(sequence(1, 200000000 + id)) AS x FROM range(1))"
-"""It takes the process with it: whoever owns the engine starts another."""
+"""It takes the process with it: anyone who owns the engine starts another."""
 
 
 def main() -> None:

@@ -285,7 +285,7 @@ async def _listen(node: NodeProcess, count: int, before: float) -> None:
             while True:
                 async with client.stream("GET", path) as answer:
                     if answer.status_code == 429:
-                        await asyncio.sleep(0.5)  # as it was told: others are being opened
+                        await asyncio.sleep(0.5)  # as it was asked: others are being opened
                         continue
                     assert answer.status_code == 200
                     opened.release()

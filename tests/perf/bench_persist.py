@@ -219,7 +219,7 @@ def measure_append(stores: Stores, times: int) -> None:
 
 
 class Deaf(LocalNotifier):
-    """Says that it tells, and loses everything."""
+    """Says that it signals, and loses everything."""
 
     def publish(self, shard: str, seqno: int) -> None:
         pass

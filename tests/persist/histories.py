@@ -1,6 +1,6 @@
 """Histories of transactions on lists, and whether they are strictly serialisable.
 
-A transaction appends values to lists and reads lists; each value is appended once in a history, so that a read tells which
+A transaction appends values to lists and reads lists; each value is appended once in a history, so that a read says which
 transactions came before it, and in which order. The check looks for what no serial order can explain: values that are lost, doubled
 or read although their transaction failed, reads that contradict one another, and cycles of the dependencies, of which "it ended before
 the other began" is one. Nothing here knows how the store works.
@@ -16,7 +16,7 @@ from itertools import pairwise
 
 
 class Outcome(Enum):
-    """What the client was told."""
+    """What the client heard."""
 
     DONE = "done"
     FAILED = "failed"

@@ -1,4 +1,4 @@
-"""Who waits is told; who is not told finds out all the same."""
+"""Who waits is informed; who is not informed finds out all the same."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.support.servers.valkey import RedisServer, redis_server
 from tests.support.waiting import wait_until
 
 NEVER = Pauses(poll_s=60, fallback_s=60, fallback_s_max=60)
-"""Who waits with these is told, or too late."""
+"""Who waits with these is informed, or too late."""
 
 SOON = Pauses(poll_s=0.02, fallback_s=0.05, fallback_s_max=0.2)
 
@@ -103,7 +103,7 @@ def test_who_waits_for_what_does_not_come_is_told_when_time_is_up(processes: Pro
 
 
 class Deaf(LocalNotifier):
-    """Says that it tells, and drops everything."""
+    """Says that it signals, and drops everything."""
 
     def publish(self, shard: str, seqno: int) -> None:
         pass
@@ -164,7 +164,7 @@ def test_a_redis_that_is_killed_and_comes_back_costs_time_only(processes: Proces
         writer = writing.open_writer()
         waiting = processes.after_a_look(pool, lambda: reading.snapshot(0, wait_s=30))
         server.process.kill()
-        # Who waits is woken when nobody tells any more, and looks by itself.
+        # Who waits is woken when nobody signals any more, and looks by itself.
         wait_until(lambda: not ours.tells, what="the end of the connection")
         writer.compare_and_append(updates_of([["a", 0, 1]]), 0, 1)
         assert listed(waiting.result(20)) == [["a", 0, 1]]

@@ -2,7 +2,7 @@
 
 Before any call to the location somebody else may merge and collect.
 
-Each act is done again and again, overtaken before its first call, its second, and so on until it makes no more calls: whatever it tells
+Each act is done again and again, overtaken before its first call, its second, and so on until it makes no more calls: whatever it reports
 must be right, and nothing that is named may be lost.
 """
 

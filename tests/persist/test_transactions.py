@@ -119,7 +119,7 @@ def test_a_machine_that_does_not_compare_is_caught(monkeypatch: pytest.MonkeyPat
     right = transitions.append_batch
 
     def wrong(state: State, writer: str, batch: Batch, expected: Frontier, **more: object) -> State:
-        """Whoever is late goes on from where the shard is, with what it read before."""
+        """Anyone who is late goes on from where the shard is, with what it read before."""
         if state.upper is not None and expected is not None and expected < state.upper:
             late = retimed(batch, state.upper, state.upper + 1)
             late = replace(late, lower=state.upper)

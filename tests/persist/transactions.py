@@ -61,7 +61,7 @@ class Turns:
     def pause(self, _: float = 0.0) -> None:
         """Let somebody else have a turn, perhaps.
 
-        Whoever does not take part is not held up.
+        Anyone who does not take part is not held up.
         """
         number = getattr(self._mine, "number", None)
         if number is None:
@@ -216,7 +216,7 @@ class Client:
         return ReadHandle(self.shard, "", 0).listen(as_of)
 
     def _follow_since(self) -> None:
-        """All move one hold, each with a mark of its own: whoever is late is refused."""
+        """All move one hold, each with a mark of its own: anyone who is late is refused."""
         hold = self.shard.open_critical(HOLD)
         _, mark = hold.hold
         self.turns.pause()

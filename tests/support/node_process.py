@@ -42,7 +42,7 @@ def clean_environment(**changes: str) -> dict[str, str]:
         "ODF_PUSH_WAIT_S_MAX": str(PUSH_S_MAX),
         # A test that is about something else does not meet the audit's dataset halfway.
         "ODF_AUDIT_FLUSH_S": "3600",
-        # Logins of whoever runs the tests are none of theirs.
+        # Logins of the one who runs the tests are none of theirs.
         "ODF_CREDENTIALS": "/nonexistent/credentials.json",
     }
     return {**kept, **ours, **changes}

@@ -23,7 +23,7 @@ def quick_processes() -> ForkServerContext:
     # `pytest` is the main module of this process, which each new one imports.
     context.set_forkserver_preload(["pytest", "tests.drills.preloaded"])
     with pytest.MonkeyPatch.context() as environment:
-        # It is not told where modules lie, and what it does not find it leaves out without a word.
+        # It does not know where modules lie, and what it does not find it leaves out without a word.
         environment.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
         ensure_running()
     return context

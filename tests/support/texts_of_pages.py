@@ -1,6 +1,6 @@
 """The catalogue of the console's English texts, from which translations are made.
 
-`python -m tests.support.texts_of_pages` writes it anew after texts have changed; `tests/services/api/web/test_texts.py` says when.
+`python -m tests.support.texts_of_pages` writes it again after texts have changed; `tests/services/api/web/test_texts.py` says when.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reports of the node's own duties: when one is news, and what state it tells."""
+"""Reports of the node's own duties: when one is news, and what state it gives."""
 
 from __future__ import annotations
 

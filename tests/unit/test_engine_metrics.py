@@ -1,4 +1,4 @@
-"""What a process of the node tells about its engine."""
+"""What a process of the node gives about its engine."""
 
 from __future__ import annotations
 

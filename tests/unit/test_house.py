@@ -51,6 +51,15 @@ FILLERS = re.compile(
     re.IGNORECASE,
 )
 """Words that stand for a verb or a term that says more."""
+FILLERS_IN_CODE = re.compile(
+    r"^ *(?:#|[rf]?\"\"\")(?:[^`\n]|`[^`\n]*`)*?(?<![-\w])(?:anew|owed|whoever|mended|told|tells)\b.*",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""Comments and first lines of docstrings that use one."""
+CODE_WITH_FILLERS = re.compile(
+    r"src/odfabric/usecases/(?:transfer|queries|reading|state)/|services/api/src/odfabric_api/web/"
+    r"|tests/unit/test_house\.py"
+)
 RECORDS_OF_THE_PAST = re.compile(r"docs/adr/|docs/law-runs\.md|settings\.md$")
 """Decisions and runs are not rewritten; pages of settings are generated from code."""
 
@@ -114,6 +123,16 @@ def test_no_test_is_skipped() -> None:
     ways = re.compile(r"pytest\.(skip|importorskip)\(|mark\.skip")
     about_it = {"test_house.py", "test_run_tests.py"}
     assert [p.name for p in own_files("tests/*.py") if p.name not in about_it and ways.search(p.read_text())] == []
+
+
+def test_tests_of_the_engine_use_its_public_names() -> None:
+    """A test that imports, patches or reads a private name breaks with each change of how the engine does a thing."""
+    private = re.compile(
+        r"from odfabric_engine_spark\S* import [^#\n]*\b_[a-zA-Z]|setattr\([^\n,]+, \"_[a-zA-Z]|\bodfabric_engine_spark\.[\w.]+\._\w"
+    )
+    suspects = own_files("tests/services/engine/*.py", "tests/unit/engine_spark/*.py", "tests/unit/adapters/*.py")
+    found = [str(path.relative_to(ROOT)) for path in suspects if private.search(path.read_text())]
+    assert found == []
 
 
 def test_nothing_depends_on_this_machine() -> None:
@@ -225,5 +244,15 @@ def test_pages_use_no_fillers() -> None:
         for page in pages
         for number, line in prose(page)
         for filler in FILLERS.finditer(line)
+    ]
+    assert found == []
+
+
+def test_code_uses_no_fillers() -> None:
+    found = [
+        (str(path.relative_to(ROOT)), line[0].strip())
+        for path in own_files("src/*.py", "services/*.py", "tests/*.py")
+        if not CODE_WITH_FILLERS.match(str(path.relative_to(ROOT)))
+        for line in FILLERS_IN_CODE.finditer(path.read_text())
     ]
     assert found == []

@@ -240,7 +240,7 @@ def test_a_query_that_is_changed_during_a_run_is_the_one_that_goes_on(memory: Me
 
 
 class Remembering(MemoryEngine):
-    """Keeps which transforms it was told to continue from."""
+    """Keeps which transforms it was asked to continue from."""
 
     def __init__(self, memory: MemoryNode) -> None:
         super().__init__(memory.folder / "exchange")

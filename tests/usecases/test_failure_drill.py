@@ -3,7 +3,7 @@
 Nothing is lost or doubled.
 
 The scenario runs once under a plan that watches, then once for each call and each fault it can have: each day for half of them,
-for all if `ODF_TEST_TURNS` is `night`. A verb that was told of a fault
+for all if `ODF_TEST_TURNS` is `night`. A verb that was informed of a fault
 is called again, as its user or the worker would.
 """
 
@@ -84,7 +84,7 @@ def finish(memory: MemoryNode, job: Job | None) -> None:
 
 
 def insist(verb: Callable[[], T], *, tolerate: type[Exception] = External) -> T | None:
-    """Call again after a fault, as whoever asked would.
+    """Call again after a fault, as anyone who asked would.
 
     `tolerate` is what a repeated success may say.
     """

@@ -48,7 +48,7 @@ class Two:
         self.memory.node.editing.set_transform(snapshot, self.memory.node.operator)
 
     def attempt(self, verb: Callable[[Two], object]) -> None:
-        with suppress(OdfError):  # whoever is refused has done nothing
+        with suppress(OdfError):  # anyone who is refused has done nothing
             verb(self)
 
     @property

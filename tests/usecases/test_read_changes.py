@@ -141,7 +141,7 @@ def started(folder: Path, **settings: int) -> Growing:
 
 @dataclass
 class Consumer:
-    """Applies what it is told to a relation, as a warehouse would."""
+    """Applies what it reads to a relation, as a warehouse would."""
 
     growing: Growing
     cursor: Cursor

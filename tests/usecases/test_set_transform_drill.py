@@ -24,7 +24,7 @@ CHUNKS = 4
 
 
 def insist(verb: Callable[[], T]) -> T:
-    """Call again after a fault, as whoever asked would."""
+    """Call again after a fault, as anyone who asked would."""
     for _ in range(ATTEMPTS_MAX):
         try:
             return verb()

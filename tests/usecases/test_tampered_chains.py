@@ -2,7 +2,7 @@
 
 Nothing else follows from it.
 
-The law: of a valid chain any member of any data block is changed, and the chain after it hashed anew. What no rule can tell from
+The law: of a valid chain any member of any data block is changed, and the chain after it hashed again. What no rule can tell from
 another honest chain is named here, and nothing else is left out.
 """
 

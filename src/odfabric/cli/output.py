@@ -17,7 +17,7 @@ from odfabric.cli.tables import printable, shorten, table_lines
 from odfabric.model.operation import OperationType
 
 PIPE_PROGRESS_S_MIN = 5.0
-"""Into a pipe, progress is told no more often than this: a log wants signs of life, not a film."""
+"""Into a pipe, progress is reported no more often than this: a log wants signs of life, not a film."""
 
 _OPERATION_COLUMN = 1
 _CLEAR_LINE = "\r\x1b[2K"

@@ -73,7 +73,7 @@ MISSING = 127
 """Exit code for a tool that is not there, as shells have it."""
 
 ABORT_S_MAX = 10.0
-"""Longest wait for a stage that was told to abort."""
+"""Longest wait for a stage that was asked to abort."""
 
 
 @dataclass(frozen=True)
@@ -254,7 +254,7 @@ def _missing(tool: str) -> str:
 
 
 def _abort(process: subprocess.Popen[bytes]) -> int:
-    # At this signal pytest prints where each thread stands, which tells more than a CI that timed out.
+    # At this signal pytest prints where each thread stands, which gives more than a CI that timed out.
     process.send_signal(signal.SIGABRT)
     try:
         return process.wait(ABORT_S_MAX)

@@ -1,6 +1,6 @@
 """`odf up`: an embedded node in the foreground: api, worker, engine processes.
 
-Owns their start, their restart when one dies, and their end. Invariant: nothing outlives this process: children are told whom they
+Owns their start, their restart when one dies, and their end. Invariant: nothing outlives this process: children are informed whom they
 belong to and end with it even if it is killed; they are ended by their own pid. Not here: what the children do.
 """
 
@@ -189,7 +189,7 @@ class Supervisor:
 
     def _warm_engine(self) -> None:
         with contextlib.suppress(Determinate):
-            self._engine.ensure()  # the caller ensures again and is told what is wrong
+            self._engine.ensure()  # the caller ensures again and is informed what is wrong
 
     def _warmed(self, warming: threading.Thread) -> str:
         if not self._warm:
@@ -243,7 +243,7 @@ class Supervisor:
 
 
 def _environment(settings: Settings) -> dict[str, str]:
-    """Settings of the children: those of this process, told through the environment."""
+    """Settings of the children: those of this process, reported through the environment."""
     told = {
         "ODF_WORKSPACE": str(settings.workspace),
         "ODF_ANONYMOUS_READ": str(settings.anonymous_read),

@@ -53,7 +53,7 @@ class EngineInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineIdentity:
-    """What tells one build of an engine from others.
+    """What distinguishes one build of an engine from others.
 
     The digest is empty where an engine does not tell it.
     """
@@ -247,7 +247,7 @@ class ValidateRequest:
     """A transform to be judged against the schemas of its inputs, without slices.
 
     System columns that a schema leaves out are there all the same. `previous` is the transform that is to be replaced: with it
-    the answer tells what that means for a dataset of the columns `data_schema`, or of those that `previous` gives.
+    the answer says what that means for a dataset of the columns `data_schema`, or of those that `previous` gives.
     """
 
     vocabulary: DatasetVocabulary
@@ -317,7 +317,7 @@ class EvolutionVerdict(Enum):
     COMPATIBLE = "compatible"
     """Both say the same: state and rows stay."""
     MIGRATION = "migration"
-    """The next transaction computes the result anew and corrects the rows that differ."""
+    """The next transaction computes the result again and corrects the rows that differ."""
     REFUSED = "refused"
     """The output no longer fits the dataset."""
 
@@ -353,7 +353,7 @@ class ValidateResult:
     The class is `linear`, `keyed` or `timed`.
 
     `evolution` is there if the request names a previous transform. `meaning` is a hash of what the query reads of its inputs and makes
-    of it, to be compared with that of the same transform over other states of its inputs, as the same engine tells it. `states` is what
+    of it, to be compared with that of the same transform over other states of its inputs, as the same engine gives it. `states` is what
     will be kept between transactions, nothing for row-wise queries; `notes` are sentences that a user should read before the first one.
     `column_lineage` are the columns behind each output column.
     """
@@ -416,7 +416,7 @@ class QueryResult:
 
 
 BYTES = "bytes"
-"""Unit of progress that is counted in bytes, of which a rate can be told."""
+"""Unit of progress that is counted in bytes, of which a rate can be reported."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -184,7 +184,7 @@ def open_node(settings: Settings, *, engine: Engine | None = None, clock: Clock 
         closing.callback(exchange.close)
         stores = open_stores(settings, closing, private_folders=[exchange.root])
         if settings.database_url is None:
-            # A workspace of an older release gets its new shape from whoever opens it; servers get theirs from `odf init`.
+            # A workspace of an older release gets its new shape from anyone who opens it; servers get theirs from `odf init`.
             upgrade(database_place(settings))
         check_upgraded(stores.database)
         _make_first_accounts(settings, stores.database)

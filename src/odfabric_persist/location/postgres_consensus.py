@@ -34,7 +34,7 @@ _TRUNCATE = (
     "SELECT (SELECT count(*) FROM head), (SELECT count(*) FROM gone)"
 )
 _LOCK = 0x6F64665F70657273
-"""Advisory lock of whoever makes the tables: CREATE TABLE IF NOT EXISTS alone fails when two meet."""
+"""Advisory lock of the one who makes the tables: CREATE TABLE IF NOT EXISTS alone fails when two meet."""
 
 
 class PostgresConsensus:

@@ -31,7 +31,7 @@ def probe(consensus: Consensus) -> None:
             break
     else:
         raise Determinate("too many others probe this store")
-    # Whoever came meanwhile, the version that we followed is no longer the newest.
+    # No matter who came meanwhile, the version that we followed is no longer the newest.
     for seqno in (new.seqno, new.seqno + 1):
         if consensus.compare_and_set(PROBE_KEY, expected, Version(seqno, ours)):
             raise UsageError(

@@ -3,7 +3,7 @@
 Owns that object: the versions since the last truncation, replaced as a whole under the condition that nobody replaced it since
 it was read (`If-Match`, for the first one `If-None-Match`). Invariants: every attempt has a nonce in the object, so no two
 contents are alike and a refused or unknown attempt that did land is found again; an object is never removed, so no late request
-can begin a history anew. One PUT for each change: for repositories that rarely change. Source: ADR 0018.
+can begin a history again. One PUT for each change: for repositories that rarely change. Source: ADR 0018.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ class Subscription:
     def wait(self, beyond: int, timeout_s: float) -> bool:
         """Until a version after `beyond` is announced, at most this long; whether it was.
 
-        Whoever is told looks then.
+        Anyone who is informed looks then.
         """
         with self._changed:
             told = self._changed.wait_for(lambda: self.heard(beyond), timeout_s)
@@ -198,7 +198,7 @@ class Watch:
 
     @property
     def pause_s(self) -> float:
-        """How long to wait before the next look if nobody tells."""
+        """How long to wait before the next look if nobody signals."""
         return self._pause_s if self._notifier.tells else self._pauses.poll_s
 
     def looked(self, *, told: bool) -> None:

@@ -75,7 +75,7 @@ class RemoteNotifier:
         return self._tells
 
     def publish(self, shard: str, seqno: int) -> None:
-        """See the protocol. Who waits in this process is told at once."""
+        """See the protocol. Who waits in this process is informed at once."""
         self._announcements.announce(shard, seqno)
         self._to_send({shard: seqno})
 

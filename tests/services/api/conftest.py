@@ -46,7 +46,7 @@ def stranger(served: Served) -> Iterator[httpx.Client]:
 
 @pytest.fixture
 def told() -> list[Mapping[str, object]]:
-    """What the backend was told of the progress of jobs."""
+    """What the backend was informed of the progress of jobs."""
     return []
 
 

@@ -93,7 +93,7 @@ class OnNode(Need):
 
 
 class Under(Need):
-    """An action on an account: the owner of the dataset, or whoever asks."""
+    """An action on an account: the owner of the dataset, or anyone who asks."""
 
     def __init__(self, action: Action, *, own: bool = False) -> None:
         self.action, self.own = action, own
@@ -189,7 +189,7 @@ class Rule:
         return asked
 
     def expected(self, policy: AccessPolicy, subject: Subject, scene: Scene) -> Refused | None:
-        """The refusal, None for whoever may."""
+        """The refusal, None for anyone who may."""
         for need in self.needs:
             verdict = need.verdict(policy, subject, scene)
             if verdict is not Verdict.ALLOWED:

@@ -192,7 +192,7 @@ PAGE_RULES: Mapping[tuple[str, str], Rule] = {
     ),
     ("GET", "/-/new/sql"): rule(SIGNED_IN),
     ("POST", "/-/new/sql"): rule(SIGNED_IN, status=400, code="invalid-request", **form(name="x", sql="SELECT 1")),
-    # Whoever may not make it is told so on the form.
+    # Anyone who may not make it reads so on the form.
     ("POST", "/-/new/manifest"): Rule(
         needs=(SIGNED_IN,),
         allowed=((409, "already-exists"), (403, "access-denied")),

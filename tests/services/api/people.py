@@ -63,7 +63,7 @@ class Actor:
 
     `subject` is what the policy is asked about; None where the credential does not count.
 
-    `refused` is the answer to whoever has such a credential, as status and code; `refused_unsafe` to requests that change something.
+    `refused` is the answer to anyone who has such a credential, as status and code; `refused_unsafe` to requests that change something.
     """
 
     name: str

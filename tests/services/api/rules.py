@@ -98,7 +98,7 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("POST", "/login"): Rule(needs=(), allowed=((415, "unsupported-media-type"), (403, "access-denied")), json={}),
     ("POST", "/setup"): Rule(needs=(), allowed=((415, "unsupported-media-type"), (403, "access-denied")), json={}),
     ("POST", "/device"): Rule(needs=(), allowed=((415, "unsupported-media-type"),), json={}),
-    # Whoever one is.
+    # As oneself.
     ("GET", "/session"): Rule(needs=(SIGNED_IN,), allowed=((200, ""), MISSING)),
     ("DELETE", "/session"): Rule(needs=(SIGNED_IN,), allowed=((204, ""), MISSING)),
     ("GET", "/accounts/me"): rule(SIGNED_IN),
@@ -318,7 +318,7 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("PUT", "/{account}/{dataset}/collaborators/{name}"): rule(
         SHARE, status=412, code="changed", path={"name": "spare"}, headers=CHANGED, json={"role": "reader"}
     ),
-    # Whoever may read it may give their own role back; taking another's takes the right to share.
+    # Anyone who may read it may give their own role back; taking another's takes the right to share.
     ("DELETE", "/{account}/{dataset}/collaborators/{name}"): rule(
         *(READ, OnDataset(Action.SHARE, is_declared=False)),
         status=412,

@@ -107,7 +107,7 @@ def test_a_request_behind_a_refused_one_is_not_read(place: Place, connect: Calla
 
 
 def test_a_request_before_its_turn_is_not_answered(place: Place, connect: Callable[[], socket]) -> None:
-    """Pipelining is allowed to end like this, and whoever smuggles gets no further."""
+    """Pipelining is allowed to end like this, and anyone who smuggles gets no further."""
     before = pushed_rows(place)
     connection = connect()
     second = head("POST", INGEST, f"Content-Length: {len(ROWS)}") + ROWS

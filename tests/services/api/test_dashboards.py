@@ -65,7 +65,7 @@ def asked(expression: str) -> tuple[dict[str, set[str]], set[str]]:
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
-    """What a node tells over HTTP after a little of everything that it measures."""
+    """What a node gives over HTTP after a little of everything that it measures."""
     settings = Settings(workspace=tmp_path_factory.mktemp("node") / "workspace")
     prepare_workspace(settings)
     with open_node(settings, engine=MemoryEngine(settings.workspace / "exchange")) as node:

@@ -3,7 +3,7 @@
 Whole answers are compared, and the calls of ports that they cost.
 
 Three datasets are asked for by names of one length: one that is there and hidden, one that is not there, one whose name cannot be. Strangers
-get one answer for the three; whoever has an account is told of the third that its name is wrong, which tells the grammar of names only.
+get one answer for the three; anyone who has an account is informed of the third that its name is wrong, which gives the grammar of names only.
 """
 
 from __future__ import annotations

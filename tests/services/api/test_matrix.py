@@ -162,7 +162,7 @@ def judged(world: World, method: str, rule: Rule, scene: Scene, actor: Actor, an
 def told(answer: httpx.Response) -> tuple[str | None, str | None]:
     """Code and message of a problem.
 
-    None where the answer has no body that tells them.
+    None where the answer has no body that gives them.
     """
     if answer.request.method == "HEAD":
         return None, None

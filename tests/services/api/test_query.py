@@ -175,7 +175,7 @@ def test_a_query_ends_when_its_client_leaves(tmp_path: Path, path: str) -> None:
 
 @pytest.fixture
 def slow(tmp_path: Path) -> Iterator[tuple[Served, threading.Event]]:
-    """Queries that end when they are told; two at once."""
+    """Queries that end when they are asked to; two at once."""
     around, release = Around(), threading.Event()
     memory = MemoryNode(tmp_path, interceptor=around)
     memory.add(ROOT)

@@ -1,4 +1,4 @@
-"""An OpenID Connect provider that signs in whoever is named, without passwords."""
+"""An OpenID Connect provider that signs in anyone who is named, without passwords."""
 
 from __future__ import annotations
 

@@ -321,7 +321,7 @@ def test_a_redirect_may_not_take_the_protection_away(tmp_path: Path, serve: Serv
 def test_a_cut_tls_connection_is_not_the_end_of_a_body(tmp_path: Path) -> None:
     authority = TestAuthority(tmp_path)
     context = authority.server_context("data.example")
-    # No length and no goodbye: whoever cuts the line could otherwise cut the data.
+    # No length and no goodbye: anyone who cuts the line could otherwise cut the data.
     server = LoopbackServer(lambda seen: iter([b"HTTP/1.1 200 OK\r\n\r\nhalf of it"]), ssl_context=context)
     with (
         server.serving(),

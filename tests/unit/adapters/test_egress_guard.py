@@ -105,7 +105,7 @@ def test_a_name_is_refused_if_any_of_its_addresses_is(
     names["mixed.example"] = [str(address), public] if first else [public, str(address)]
     with pytest.raises(AccessDenied) as refused:
         guard.addresses("mixed.example", 80, seconds_max=5)
-    assert str(address) not in str(refused.value)  # what a name means inside is not told
+    assert str(address) not in str(refused.value)  # what a name means inside is not reported
 
 
 def spellings_4(address: IPv4Address) -> list[str]:

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from odfabric.settings import Settings
 from odfabric.wiring.embedded import engine_launcher
-from odfabric_engine_spark.__main__ import _arguments
+from odfabric_engine_spark.__main__ import argument_parser
 from tests.support.waiting import wait_until
 
 ENGINE = """\
@@ -31,7 +31,7 @@ os.replace(ready + ".part", ready)
 while True:
     time.sleep(0.05)
 """
-"""Looks like an engine, and is there at once; where the file `slow` is, it tells its pid in that and never gets further."""
+"""Looks like an engine, and is there at once; where the file `slow` is, it writes its pid there and never gets further."""
 
 STARTER = """\
 import signal
@@ -40,7 +40,7 @@ from pathlib import Path
 from odfabric.settings import Settings
 from odfabric.wiring.embedded import engine_launcher
 
-# Whoever runs the tests in the background ignores this signal, and so would we.
+# A shell that runs the tests in the background ignores this signal, and so would we.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.executable = sys.argv[1]
 print(engine_launcher(Settings(workspace=Path(sys.argv[2]))).ensure().address)
@@ -89,7 +89,7 @@ def test_more_settings_of_the_engine_go_before_those_of_the_node(
         arguments = Path(f"/proc/{process.pid}/cmdline").read_text().split("\0")
     finally:
         launcher.stop()
-    found = _arguments().parse_args(arguments[arguments.index("odfabric_engine_spark") + 1 : -1])
+    found = argument_parser().parse_args(arguments[arguments.index("odfabric_engine_spark") + 1 : -1])
     assert (found.bound_bytes_max, found.stages_by_spark) == (1024**3, True)
     assert found.memory_mib == Settings(workspace=workspace).engine_memory_mib
     with pytest.raises(ValidationError):

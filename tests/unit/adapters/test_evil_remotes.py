@@ -139,7 +139,7 @@ def test_a_head_that_is_no_hash_is_named(servers: ExitStack, body: bytes) -> Non
 
 
 def test_bytes_of_another_name_come_as_they_are(servers: ExitStack, tmp_path: Path) -> None:
-    """Whoever asked compares them: here nothing is judged."""
+    """Anyone who asked compares them: here nothing is judged."""
     other = Multihash(NAME.code, bytes(32))
     server = servers.enter_context(LoopbackServer(lambda seen: reply(200, BODY, {"ETag": TAG})).serving())
     assert remote(server, servers).download("data", other, size_max=len(BODY), into=tmp_path / "a") == len(BODY)

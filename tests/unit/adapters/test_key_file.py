@@ -168,7 +168,7 @@ def test_a_file_that_somebody_else_replaced_is_noticed(tmp_path: Path) -> None:
 
 
 def test_a_key_that_is_not_known_is_looked_for_in_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a file system tells no difference between two states of the file."""
+    """Where a file system shows no difference between two states of the file."""
     monkeypatch.setattr("odfabric.adapters.local_fs.key_file._seen", lambda found: (0, 0, 0, 0, 0))
     running = sealing_of(tmp_path)
     running.mark()

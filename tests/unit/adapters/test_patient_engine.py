@@ -92,7 +92,7 @@ class Bench:
 
 @contextmanager
 def at_socket(folder: Path) -> Iterator[Bench]:
-    """An engine that serves once it is told to."""
+    """An engine that serves once it is asked to."""
     server, servicer = grpc.server(ThreadPoolExecutor(2)), Losing()
     engine_pb2_grpc.add_EngineServiceServicer_to_server(servicer, server)  # type: ignore[no-untyped-call]
     address = f"unix:{folder / 'engine.sock'}"

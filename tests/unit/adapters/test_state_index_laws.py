@@ -1,6 +1,6 @@
 """Law of current-state indexes: a readable state is the sum of its slices.
 
-Whoever brings one forward and whatever is compacted and collected meanwhile, a state that can be read is what the
+Anyone who brings one forward and whatever is compacted and collected meanwhile, a state that can be read is what the
 slices up to its block add up to."""
 
 from __future__ import annotations
@@ -244,7 +244,7 @@ class Overtaken:
     def act(self, name: str) -> None:
         """Something the first worker does.
 
-        What was true when it began, or is now, may be told.
+        What was true when it began, or is now, may be reported.
         """
         index, definition = self.found.indexes[0], self.found.definition
         match name:
@@ -313,7 +313,7 @@ def test_what_is_dropped_under_work_has_no_hole(act: str, rows_at_once_max: int,
     for before in range(1, 100):
         with workers(IndexMode.STATE, rows_at_once_max=rows_at_once_max) as found:
             place = Overtaken(found, before, drops=True, makes_again=makes_again)
-            with suppress(External):  # told that it was dropped
+            with suppress(External):  # it hears that it was dropped
                 place.work_on(act)
             if place.calls < before:
                 break

@@ -1,4 +1,4 @@
-"""`odf cursor` on a workspace: what a consumer at the command line is told."""
+"""`odf cursor` on a workspace: what a consumer at the command line sees."""
 
 from __future__ import annotations
 

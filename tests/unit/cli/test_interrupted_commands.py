@@ -72,7 +72,7 @@ def not_handled(number: int, frame: object) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_command_gives_its_job_back_at_once(workspace: Path, number: signal.Signals) -> None:
     before = signal.signal(signal.SIGTERM, not_handled)
-    # Whoever is started in the background ignores it.
+    # Anyone who is started in the background ignores it.
     ignored = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with opened(workspace, number) as node:

@@ -1,4 +1,4 @@
-"""`odf state` and `odf system index`: what a person at the command is told."""
+"""`odf state` and `odf system index`: what a person at the command sees."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def secrets(workspace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 
 
 def fail_jobs(workspace: Path) -> None:
-    """One whose error quotes a row, and one that tells a URL with credentials."""
+    """One whose error quotes a row, and one that gives a URL with credentials."""
     database = Database(workspace / "odf.sqlite3")
     jobs, now = SqlJobs(database), Instant.parse("2026-01-01T00:00:00Z")
     outside = Determinate(f"https://u:{PLANTED['source credentials']}@example.org/a?key=b does not answer")

@@ -43,7 +43,7 @@ def test_a_path_that_no_engine_could_read_is_refused_before_anything_is_made(
 
 
 def test_the_engine_of_a_workspace_is_known_by_its_real_path(tmp_path: Path) -> None:
-    """Whoever comes by a link finds the engine that runs, and starts no other."""
+    """Anyone who comes by a link finds the engine that runs, and starts no other."""
     (tmp_path / "real/w").mkdir(parents=True)
     (tmp_path / "link").symlink_to("real")
     runs = "print(flush=True); input()"

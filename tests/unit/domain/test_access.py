@@ -283,7 +283,7 @@ def _at_least(role: DatasetRole) -> list[DatasetRole]:
 def test_each_role_allows_what_the_one_below_does(
     policy: AccessPolicy, subject: Subject, owner: AccountName, grants: list[Grant]
 ) -> None:
-    """With all scopes, whoever may do an action may do those of lower roles."""
+    """With all scopes, anyone who may do an action may do those of lower roles."""
     whole = replace(subject, scopes=ALL_SCOPES)
     if subject.account is None or owner == SYSTEM_ACCOUNT:
         return

@@ -1,4 +1,4 @@
-"""Which answers of sources and peers are final, and as what they are told."""
+"""Which answers of sources and peers are final, and as what they are reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the engine tells Spark about a cluster, and which clusters it refuses."""
+"""What the engine informs Spark about a cluster, and which clusters it refuses."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def test_the_digest_covers_sources_and_packages(monkeypatch: pytest.MonkeyPatch)
     assert digest == engine_digest(17)
     monkeypatch.setattr(digest_module, "version", lambda package: "0")
     other_packages = engine_digest(17)
-    monkeypatch.setattr(digest_module, "_OURS", ("odfabric_engine_spark", "odfabric.formats", "odfabric.model"))
+    monkeypatch.setattr(digest_module, "OWN_PACKAGES", ("odfabric_engine_spark", "odfabric.formats", "odfabric.model"))
     assert len({digest, other_packages, engine_digest(17)}) == 3
 
 
@@ -38,7 +38,7 @@ def test_the_digest_covers_all_that_the_engine_runs() -> None:
         for path in folder.rglob("*")
         if path.is_file() and "__pycache__" not in path.parts and path != launcher and path.name != "README.md"
     }
-    assert present <= {name for name, _ in digest_module._sources()}
+    assert present <= {name for name, _ in digest_module.digested_files()}
 
 
 def test_crash_points_are_of_this_process() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from pathlib import Path
 
-from odfabric_engine_spark.__main__ import _arguments
+from odfabric_engine_spark.__main__ import argument_parser
 from odfabric_engine_spark.process.settings_page import descriptions, settings_page
 from odfabric_engine_spark.spark.settings import EngineSettings
 
@@ -23,5 +23,5 @@ def test_every_setting_is_described() -> None:
 
 
 def test_help_says_the_same() -> None:
-    told = " ".join(_arguments().format_help().split())
+    told = " ".join(argument_parser().format_help().split())
     assert "Largest size of rows that cannot be taken in parts" in told

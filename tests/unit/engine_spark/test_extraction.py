@@ -160,7 +160,7 @@ def test_the_difference_counts_each_row_once(rows: list[tuple[int, int, int]], b
     assert sorted(map(repr, found)) == sorted(
         repr({"c0": c0, "c1": text, "sign": count}) for (c0, text), count in wanted.items() if count
     )
-    # Piece by piece the same is told with more rows.
+    # Piece by piece the same is reported with more rows.
     for piece_rows, piece_bytes in ((3, 1 << 20), (100, 1)):
         told: Counter[tuple[int, str | None]] = Counter()
         for batch in DifferenceTask(piece_rows, piece_bytes)(iter(batches)):

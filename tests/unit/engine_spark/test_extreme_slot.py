@@ -48,7 +48,7 @@ class Groups:
         together = np.concatenate([each.groups for each in changes])
         values = pa.concat_arrays([each.values for each in changes])
         counts = np.concatenate([each.counts for each in changes])
-        # As a run tells them: entries of one group after the other.
+        # As a run gives them: entries of one group after the other.
         entries, places = _entries(steps)
         owners = entries[:, 0]
         of_steps = np.repeat(np.arange(len(steps)), [len(each.groups) for each in changes])

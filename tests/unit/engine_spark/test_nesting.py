@@ -1,4 +1,4 @@
-"""How deeply SQL is nested is told from its text, without a parser."""
+"""How deeply SQL is nested is read from its text, without a parser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of runs: what is told of the times at which rows close."""
+"""Files of runs: what they say of the times at which rows close."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ NUMBERS = st.lists(st.integers(-3, 3) | st.integers(-(2**63), 2**63 - 1), max_si
 def test_equal_numbers_keep_their_order(numbers: list[int]) -> None:
     keys = np.array(numbers, dtype=np.int64)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_FEW", 0)
+        patch.setattr(module, "FEW", 0)
         found = stable_order(keys)
     assert found.tolist() == np.argsort(keys, kind="stable").tolist()
 
@@ -26,7 +26,7 @@ def test_equal_numbers_keep_their_order(numbers: list[int]) -> None:
 def test_numbers_that_differ_in_their_last_bits_only(numbers: list[tuple[int, int]], between: int) -> None:
     keys = np.array([high * (2**61) + low * between for high, low in numbers], dtype=np.uint64)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_FEW", 0)
+        patch.setattr(module, "FEW", 0)
         found = stable_order(keys)
     assert found.tolist() == np.argsort(keys, kind="stable").tolist()
 
@@ -35,8 +35,8 @@ def test_numbers_that_differ_in_their_last_bits_only(numbers: list[tuple[int, in
 def test_halves_are_sorted_at_the_same_time(numbers: list[int], cores: int) -> None:
     keys = np.array(numbers, dtype=np.int64 if min(numbers, default=0) < 0 else np.uint64)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_FEW", 0)
-        patch.setattr(module, "_MANY", 8)
+        patch.setattr(module, "FEW", 0)
+        patch.setattr(module, "MANY", 8)
         patch.setattr(module.pa, "cpu_count", lambda: cores)
         found = stable_order(keys)
     assert found.tolist() == np.argsort(keys, kind="stable").tolist()
@@ -64,7 +64,7 @@ def test_several_numbers_order_as_one_after_the_other(rows: list[tuple[bool, int
         np.array([row[2] >> narrower for row in rows], dtype=np.int64),
     ]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_FEW", 0)
+        patch.setattr(module, "FEW", 0)
         found = order_by(*columns)
         first_two = order_by(*columns[:2])
     assert found.tolist() == np.lexsort(tuple(reversed(columns))).tolist()

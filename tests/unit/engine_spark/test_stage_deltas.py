@@ -117,7 +117,7 @@ def test_records_say_the_net_change_and_pair_one_gone_with_one_new(changes: list
     for row, weight in zip(zip(*rows_of(rows), strict=True), weights.tolist(), strict=True):
         wanted[row] += weight
     assert {row: n for row, n in net.items() if n} == {row: n for row, n in wanted.items() if n}
-    assert sum(map(abs, wanted.values())) == len(told)  # nothing is told of what did not change
+    assert sum(map(abs, wanted.values())) == len(told)  # nothing is said of what did not change
     for at, (operation, _) in enumerate(told):
         if operation == 2:
             assert told[at + 1][0] == 3

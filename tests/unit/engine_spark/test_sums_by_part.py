@@ -82,7 +82,7 @@ def summed(pieces: list[list[tuple[Any, ...]]], scratch: Path, groups_max: int, 
 def alone(rows: list[tuple[Any, ...]]) -> dict[tuple[str, int], tuple[int, int]]:
     """The same by plain Python.
 
-    Keys are told by their text, with one zero and one NaN.
+    Keys are reported by their text, with one zero and one NaN.
     """
     found: dict[tuple[str, int], tuple[int, int]] = {}
     for k, d, end, value, weight, step in rows:
@@ -120,13 +120,13 @@ def test_many_groups_are_taken_in_parts(scratch: Path) -> None:
 def test_sums_that_are_far_fewer_than_their_rows_stay_in_memory(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Four times the groups that may be in hand; a fifth time makes them too many."""
     files: list[int] = []
-    plain = SumsByPart._row_files
+    plain = SumsByPart.row_files
 
     def counting(self: SumsByPart, schema: pa.Schema) -> Any:
         files.append(1)
         return plain(self, schema)
 
-    monkeypatch.setattr(SumsByPart, "_row_files", counting)
+    monkeypatch.setattr(SumsByPart, "row_files", counting)
     pieces = [[(f"k{number}-{at}", None, None, 1, 1, 0) for at in range(4)] * 5 for number in range(12)]
     for count, in_files in ((4, 0), (12, 1)):
         parts = summed(pieces[:count], scratch, 4)

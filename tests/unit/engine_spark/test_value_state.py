@@ -17,6 +17,7 @@ from odfabric_engine_spark.arrays.byte_hash import byte_hashes
 from odfabric_engine_spark.operators.aggregate.accumulators.count_and_sum import Values
 from odfabric_engine_spark.operators.aggregate.value_state import ValueState
 from odfabric_engine_spark.state.row_state import RowState
+from odfabric_engine_spark.state.run import Run
 from odfabric_engine_spark.state.stored_runs import StateWork
 from tests.support.turns import examples
 from tests.unit.engine_spark.kept_values import (
@@ -89,15 +90,14 @@ def test_few_values_are_read_of_a_group_that_has_many(tmp_path: Path, monkeypatc
     kept = Kept(tmp_path)
     kept.add(keys_of([0]), values_of(Counter({(0, value): 1 for value in range(2_000)})))
     kept.save()
-    read = []
-    plain = kept.state.rows._stored[0].take
+    read: list[int] = []
+    plain = Run.take
 
-    def take(positions: np.ndarray, names: Sequence[str] | None = None) -> pa.Table:
+    def take(self: Run, positions: np.ndarray, names: Sequence[str] | None = None) -> pa.Table:
         read.append(len(positions))
-        return plain(positions, names)
+        return plain(self, positions, names)
 
-    for run in kept.state.rows._stored:
-        monkeypatch.setattr(type(run), "take", lambda self, positions, names=None: take(positions, names))
+    monkeypatch.setattr(Run, "take", take)
     found = kept.state.extremes(keys_of([0]), np.array([3]))
     assert (found.values.to_pylist(), sum(read)) == ([0, 1, 2, 1997, 1998, 1999], 6)
 

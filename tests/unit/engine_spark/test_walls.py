@@ -1,4 +1,4 @@
-"""How long a call may work, and under which name its caller is told."""
+"""How long a call may work, and under which name its caller sees it."""
 
 from pathlib import Path
 

@@ -76,7 +76,7 @@ def test_a_token_that_only_reads_leaves_nothing(people: People) -> None:
 def test_people_are_named_to_tokens_that_read(people: People) -> None:
     """A token without read scope learns nothing of accounts and members.
 
-    One that pushes rows from a field station tells its finder nothing.
+    One that pushes rows from a field station gives its finder nothing.
     """
     for bounds in ({"scopes": frozenset({Scope.PUSH})}, {"datasets": frozenset({people.add("ann").id})}):
         narrow = replace(people.subject("ann"), **bounds)

@@ -105,7 +105,7 @@ def application() -> ApiApplication:
 
 
 def create_app(node: Node, *, token: str) -> FastAPI:
-    """The application that serves `node` to whoever holds `token`.
+    """The application that serves `node` to anyone who holds `token`.
 
     Raises InvalidRequest for a token that cannot be one.
     """

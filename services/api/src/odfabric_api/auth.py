@@ -251,7 +251,7 @@ POLICIES = (RequiresNode, RequiresDataset, RequiresDatasetById, RequiresPullable
 def page_visitor(request: Request) -> tuple[Subject, str | None]:
     """Who looks at a page, and the session by which they are known.
 
-    Whoever has none that counts is a stranger.
+    Anyone who has none that counts is a stranger.
     """
     session = cookie_of(request)
     address = request.client.host if request.client else None
@@ -292,7 +292,7 @@ def look_again(request: Request, *, unchanged: bool = False) -> None:
 
     Nothing for routes that are everybody's.
 
-    Raises as the policy did; with `unchanged` AccessDenied for whoever is not exactly who they were when the request began: verbs are
+    Raises as the policy did; with `unchanged` AccessDenied for anyone who is not exactly who they were when the request began: verbs are
     given the subject of that time.
     """
     caller: Subject | None = getattr(request.state, "subject", None)

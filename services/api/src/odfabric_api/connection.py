@@ -124,7 +124,7 @@ class StrictConnection(h11.Connection):
 class SmartSocket(WebSocketsSansIOProtocol):
     """A WebSocket whose reader has as long as the least rate gives it.
 
-    Silence is for whoever holds the conversation to judge.
+    Silence is for anyone who holds the conversation to judge.
     """
 
     guard: ConnectionLimits
@@ -210,7 +210,7 @@ class GuardedProtocol(H11Protocol):
             self._refuse(refusal)
             return
         answered = self.cycle.response_started
-        # The application is told that the client is gone and can no longer answer.
+        # The application is informed that the client is gone and can no longer answer.
         self.cycle.disconnected = True
         self.cycle.message_event.set()
         if answered:

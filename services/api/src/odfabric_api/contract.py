@@ -3,7 +3,7 @@
 Unknown query parameters and unannounced bodies are refused.
 
 Owns the check of a request's shape against the document. Invariant: a parameter that is not documented has no silent meaning - a
-misspelt `limt=5` or a member of a newer version is told, not ignored. Not here: the values of parameters (FastAPI and the verbs).
+misspelt `limt=5` or a member of a newer version is reported, not ignored. Not here: the values of parameters (FastAPI and the verbs).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Waits for heads: wakes a request that has read everything when there is more.
 
-Owns one thread, which hears the signals of the node and looks at the head of each dataset that is waited for, once for all who wait. Invariant: whoever
+Owns one thread, which hears the signals of the node and looks at the head of each dataset that is waited for, once for all who wait. Invariant: anyone who
 waits is woken within `LOOK_S` even if every signal is lost, and at once when the service ends. Not here: what there is to be read.
 """
 

@@ -1,6 +1,6 @@
 """The OpenAPI document: made from the routes, committed, compared by a test.
 
-`python -m odfabric_api.openapi docs/openapi.json` writes it anew. Owns what FastAPI does not know: the shapes of JSON bodies, which
+`python -m odfabric_api.openapi docs/openapi.json` writes it again. Owns what FastAPI does not know: the shapes of JSON bodies, which
 routes read themselves within their limits, and the shape of problems.
 """
 

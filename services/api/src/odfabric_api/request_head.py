@@ -25,7 +25,7 @@ _LONE_LINE_END = re.compile(rb"(?<!\r)\n|\r(?!\n|\Z)")
 _HOST = re.compile(rb"[A-Za-z0-9._:\[\]-]*")
 _LENGTH = re.compile(rb"0|[1-9][0-9]{0,18}")
 
-# Fields of which a second one is ambiguous: whoever reads the other one sees another request.
+# Fields of which a second one is ambiguous: anyone who reads the other one sees another request.
 _SINGLE_FIELDS = frozenset(
     {
         b"authorization",

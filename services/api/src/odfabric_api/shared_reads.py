@@ -1,6 +1,6 @@
 """Share one read among many callers: what is at a position never changes.
 
-Owns what is being read and what was read last. Invariant: an empty place is never remembered, for it does not stay empty; whoever joins a read that is under
+Owns what is being read and what was read last. Invariant: an empty place is never remembered, for it does not stay empty; anyone who joins a read that is under
 way gets what it finds, and the head that it began with. Used on the event loop only, so no lock guards it.
 """
 
@@ -60,7 +60,7 @@ class SharedReads:
             if task is None:
                 task = self._under_way[key] = asyncio.create_task(self._read(key, read))
                 task.add_done_callback(lambda _: self._under_way.pop(key, None))
-            # Whoever leaves does not end it for the others.
+            # Anyone who leaves does not end it for the others.
             kept = await asyncio.shield(task)
         return kept.read, kept.frame
 

@@ -25,7 +25,7 @@ LISTEN = (
 _EXPLAINED = {"exchange", "cache", "crash_at", "spark_master", "spark_secret"}
 
 
-def _arguments() -> argparse.ArgumentParser:
+def argument_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="odfabric_engine_spark", description="The Spark engine of odfabric (gRPC).")
     parser.add_argument("--listen", default=f"127.0.0.1:{DEFAULT_PORT}", help=LISTEN)
     parser.add_argument(
@@ -73,7 +73,7 @@ def _allow_files(count: int) -> None:
 
 def main() -> int:
     """Reads the arguments and serves; the exit code."""
-    arguments = vars(_arguments().parse_args())
+    arguments = vars(argument_parser().parse_args())
     listen, ready_file, sandbox = (arguments.pop(name) for name in ("listen", "ready_file", "sandbox"))
     token = arguments.pop("token_file").read_text().strip()
     if not token:

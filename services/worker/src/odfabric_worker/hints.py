@@ -30,7 +30,7 @@ _QUEUE_PREFIX = "odf.hints."
 class Hints:
     """Gives and takes hints on one queue.
 
-    `name` tells nodes that share a Redis apart; `look` does what a hint asks for.
+    `name` distinguishes nodes that share a Redis; `look` does what a hint asks for.
     """
 
     def __init__(self, redis_url: str, *, name: str, look: Callable[[], None], threads: int) -> None:

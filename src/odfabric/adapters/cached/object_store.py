@@ -30,7 +30,7 @@ CHECKPOINTS_KNOWN_MAX = 4096
 class CachedObjectStore:
     """An ObjectStore: `far`, with copies in `near`.
 
-    Failures of the near store are never told: it is a matter of speed.
+    Failures of the near store are never reported: it is a matter of speed.
     """
 
     def __init__(self, far: ObjectStore, near: ObjectStore) -> None:

@@ -1,7 +1,7 @@
 """One engine a workspace: found if it runs, started if it does not.
 
 Owns `engine.json` (address, token, pid), its lock file and the starting of the process. Invariant: at most one engine that was
-started for a workspace runs at a time; whoever finds it dead, or about to end, starts the next one under the lock, and ends before
+started for a workspace runs at a time; anyone who finds it dead, or about to end, starts the next one under the lock, and ends before
 what is left of it and what others began to start and could not record: both would tell their address by the same file. The engine
 itself ends when it was idle for long or when its owner process is gone. Not here: what is said to the engine (`adapters.grpc_engine`).
 """
@@ -245,7 +245,7 @@ def _is_engine(pid: int, exchange: Path) -> bool:
 
 
 def _engines(exchange: Path, token_file: Path) -> list[int]:
-    """Engines that were started for this workspace, whoever started them."""
+    """Engines that were started for this workspace, no matter who started them."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):

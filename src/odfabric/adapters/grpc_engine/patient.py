@@ -2,7 +2,7 @@
 
 Owns how long a call waits for an engine and whether it is repeated on the next one. Invariants: the waiting of one call is bounded; a call
 that never came to an engine is made as soon as there is one; a judgement or a query that lost its engine is repeated, and refused as too
-expensive when engines break down under it again and again; other calls are repeated by whoever made them (`usecases.jobs.run_job`). Not here:
+expensive when engines break down under it again and again; other calls are repeated by the one who made them (`usecases.jobs.run_job`). Not here:
 how an engine is found or started (`adapters.engine_process`).
 """
 
@@ -35,7 +35,7 @@ ResultT = TypeVar("ResultT")
 
 WAITING = EngineProgress(stage="wait for the engine", done=0, total=0)
 _LOOK_S = 1.0
-"""Longest wait for an answer before the listener is told, who may want to end, and before an engine is looked for again."""
+"""Longest wait for an answer before the listener is informed, who may want to end, and before an engine is looked for again."""
 _PAUSE_S = 0.1
 
 
@@ -61,7 +61,7 @@ class PatientEngine:
         self._patience = patience
 
     def info(self) -> EngineInfo:
-        """See the port. Does not wait: whoever asks wants to know how it is now."""
+        """See the port. Does not wait: anyone who asks wants to know how it is now."""
         return self._connect().info()
 
     def ingest(self, request: IngestRequest, *, progress: ProgressListener) -> IngestResult:

@@ -1,7 +1,7 @@
 """The only module that sends requests to addresses that users choose.
 
 Owns one request from URL to bounded answer: redirects, limits, what may be sent where. Invariants: every hop is read and
-decided anew; headers of the caller go to the origin of its URL and nowhere else, and not again after leaving it; nothing
+decided again; headers of the caller go to the origin of its URL and nowhere else, and not again after leaving it; nothing
 ambient is ever used (no proxy, netrc, cookie, environment), because this sits on httpx's bare connection pool, below the
 layer that knows of them; an answer is cut at its limit of bytes as received and after decoding, and at a deadline for the whole.
 Not here: the meaning of statuses (`fetch`, `webhook`, `remote_dataset`). Source: docs/threat-model.md.

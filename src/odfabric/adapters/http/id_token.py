@@ -85,7 +85,7 @@ def verified_claims(token: str, keys: KeySet, expected: Expected) -> dict[str, o
 
 
 def _read_key(each: object) -> Key | None:
-    # A symmetric key signs for whoever verifies, a private one that is published for everybody.
+    # A symmetric key signs for anyone who verifies, a private one that is published for everybody.
     if not isinstance(each, dict) or each.get("kty") not in KEY_TYPES or each.get("use", "sig") != "sig" or "d" in each:
         return None
     try:

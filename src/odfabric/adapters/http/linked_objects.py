@@ -1,7 +1,7 @@
 """Objects at URLs that peers of the Smart protocol have named.
 
 Invariants: every URL goes through the guard of all outgoing requests; the headers that came with it go to its origin alone; a URL may be a
-secret (a signed link), so messages name the object and not the URL. What arrives is hashed by whoever asked. Source: RFC-007.
+secret (a signed link), so messages name the object and not the URL. What arrives is hashed by the one who asked. Source: RFC-007.
 """
 
 from __future__ import annotations

@@ -193,7 +193,7 @@ def _claims(client: OidcClient, id_token: str, expected: Expected) -> dict[str, 
 def _completed(client: OidcClient, claims: dict[str, object], access_token: str) -> dict[str, object]:
     """With what the token does not say.
 
-    Whether an address is verified is said by whoever says the address.
+    Whether an address is verified is said by the one who says the address.
     """
     more = client.userinfo(access_token)
     if more and more.get("sub") != claims["sub"]:

@@ -155,7 +155,7 @@ class OidcClient:
         return Tokens(id_token=id_token, access_token=str(access_token) if usable else None)
 
     def userinfo(self, access_token: str) -> dict[str, object]:
-        """Claims that are not in the ID token; empty if it tells none. Raises Determinate."""
+        """Claims that are not in the ID token; empty if it gives none. Raises Determinate."""
         url = self.metadata().userinfo_endpoint
         if url is None or _BEARER.fullmatch(access_token) is None:
             return {}

@@ -1,7 +1,7 @@
 """Datasets of other nodes and plain web folders, by the Simple Transfer Protocol.
 
 Owns the mapping of its four GET paths and of statuses that tell about tokens; the others are those of `domain.sources.remote_answers`. Invariant: a token is sent to the origin of the URL it
-was given with, and nowhere else. Nothing that comes back is trusted: hashes are checked by whoever asked. Source: transfer
+was given with, and nowhere else. Nothing that comes back is trusted: hashes are checked by the one who asked. Source: transfer
 protocols of the reference, sections 1 to 3 (RFC-007).
 """
 

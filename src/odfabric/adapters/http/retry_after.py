@@ -11,7 +11,7 @@ from odfabric.domain.sources.remote_answers import RETRY_AFTER_S_MAX
 
 
 def retry_after_s(answer: AnswerHead) -> int | None:
-    """Seconds, or a date against the server's own clock if it tells its time.
+    """Seconds, or a date against the server's own clock if it gives its time.
 
     None if absent or not sensible.
     """

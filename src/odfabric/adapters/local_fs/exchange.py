@@ -1,7 +1,7 @@
 """The exchange folder: one private folder for each engine call.
 
 Owns the life of session folders. Invariant: a session folder belongs to a process that holds a lock, so what a dead process left
-behind is known and removed, and what a living one uses is never touched, whoever cleans up. A session that an engine still wrote to
+behind is known and removed, and what a living one uses is never touched, no matter who cleans up. A session that an engine still wrote to
 when it ended is removed by its own process later. Not here: what lies in sessions.
 """
 

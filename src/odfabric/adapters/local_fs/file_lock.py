@@ -1,6 +1,6 @@
 """A lock between threads and processes that the kernel frees when its holder dies.
 
-Owns one pattern: an exclusive `flock` on a file that is removed again by its holder. Invariant: whoever holds the lock holds it on
+Owns one pattern: an exclusive `flock` on a file that is removed again by its holder. Invariant: anyone who holds the lock holds it on
 the file that has the name now, so removing the file never splits the waiters into two camps.
 """
 

@@ -2,7 +2,7 @@
 
 Owns the file: when it is made, read and replaced. Invariants: it is durable before anything is sealed with a new key, is replaced by
 renaming, and may be read by its owner only; a shared lock on it is held within `kept`, an exclusive one while it is replaced, and
-whoever has a lock has it on the file that has the name now. Not here: its bytes (`formats.secrets.key_file`).
+anyone who has a lock has it on the file that has the name now. Not here: its bytes (`formats.secrets.key_file`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PAUSE_S_MIN = 0.0005
 _PAUSE_S_MAX = 0.02
 
 Seen = tuple[int, int, int, int, int]
-"""What tells one state of the file from another: device, inode, size, times of the last change of content and of rights."""
+"""What distinguishes one state of the file from another: device, inode, size, times of the last change of content and of rights."""
 
 
 class KeyFileSealing:
@@ -121,7 +121,7 @@ class KeyFileSealing:
     @contextmanager
     def _locked(self, kind: int) -> Iterator[tuple[bytes, ...]]:
         """Hold a shared or an exclusive lock on the file; the keys that it has."""
-        # Where files come over NFS, whoever locks out others must be able to write.
+        # Where files come over NFS, anyone who locks out others must be able to write.
         flags = (os.O_RDWR if kind == fcntl.LOCK_EX else os.O_RDONLY) | os.O_CLOEXEC
         deadline, pause_s = time.monotonic() + self._wait_s_max, _PAUSE_S_MIN
         self._current()

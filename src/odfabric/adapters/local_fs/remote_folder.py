@@ -2,7 +2,7 @@
 
 Owns the reading of such URLs and the rule of where they may lead. Invariant: unless everything is allowed, each file that
 is opened lies below the allowed folder after all links are followed, and is a regular file. Nothing that comes back is
-trusted: hashes are checked by whoever asked. Source: specification, "Dataset layout". A relative path starts at the allowed
+trusted: hashes are checked by the one who asked. Source: specification, "Dataset layout". A relative path starts at the allowed
 folder: on a node its poll folder, on a command line the current one.
 """
 

@@ -1,7 +1,7 @@
 """Signals between processes of one machine, by datagrams to sockets in a folder.
 
 Owns the folder and who listens there: each process that waits has a socket, whose file goes with it; the file of one that was killed is removed by
-whoever finds nobody behind it. Invariant: sending blocks never, for a receiver whose queue is full has signals enough. Not here: any work.
+anyone who finds nobody behind it. Invariant: sending blocks never, for a receiver whose queue is full has signals enough. Not here: any work.
 """
 
 from __future__ import annotations

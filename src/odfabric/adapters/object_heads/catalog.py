@@ -60,7 +60,7 @@ class ObjectHeadCatalog:
     def facets(self, narrowed: Narrowing, *, since: Sequence[Instant], limit: int) -> Facets:
         """See the port.
 
-        Counts the rows that are there: whoever shows counts beside a listing asks for the listing first.
+        Counts the rows that are there: anyone who shows counts beside a listing asks for the listing first.
         """
         return self._local.facets(narrowed, since=since, limit=limit)
 

@@ -3,7 +3,7 @@
 For nodes that share a bucket and have databases of their own.
 
 Owns the order of things: an intent in the database, the conditional write of `refs/head`, which is the commit, then the rows. Invariant:
-rows say what `refs/head` said at some time, and are brought to what it says now before anybody is told of it or builds on it; what
+rows say what `refs/head` said at some time, and are brought to what it says now before anybody is informed of it or builds on it; what
 this node has committed itself is written with all that only it knows (marks of jobs, sealed keys), by whichever of its processes
 comes first. Not here: how rows are written (`local`). Source: ADR 0003; ADR 0021.
 """
@@ -271,7 +271,7 @@ class ObjectHeadChains:
             with _already_done():
                 self._move(intent)
         except (Conflict, NotFound):
-            with suppress(External):  # it stays lost, whoever tries it again
+            with suppress(External):  # it stays lost, no matter who tries it again
                 self._intents.drop(intent.key)
             raise
         with _already_done():

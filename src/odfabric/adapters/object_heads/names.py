@@ -2,7 +2,7 @@
 
 Owns the texts below `names/` and `info/alias`. A dataset exists under a name when three registers agree: the name says the dataset,
 the dataset's `info/alias` says the name, and its `refs/head` refers to a block, which is written last and is the moment at which
-it begins to exist. Invariant: a name, or the alias of a dataset, is taken from whoever was about to use it only after their
+it begins to exist. Invariant: a name, or the alias of a dataset, is taken from anyone who was about to use it only after their
 `refs/head` was closed, so that of all who want it one makes a dataset, and nobody who died keeps it from others. Source: ADR 0021.
 """
 

@@ -50,7 +50,7 @@ def chosen(batches: Sequence[Batch], limits: IndexLimits) -> Sequence[Batch]:
 def refers(part: Part) -> bool:
     """Whether a part stands for rows of a slice.
 
-    One without rows is a mark: it only tells how far the index is.
+    One without rows is a mark: it only says how far the index is.
     """
     return part.external is not None and part.rows > 0
 

@@ -1,6 +1,6 @@
-"""Shards of a node for whoever operates it: looked into, audited, verified.
+"""Shards of a node for anyone who operates it: looked into, audited, verified.
 
-Owns the form in which they are told: plain values, as commands print them. Changes nothing but leaks that it is told to remove. Errors of
+Owns the form in which they are reported: plain values, as commands print them. Changes nothing but leaks that it is asked to remove. Errors of
 the library become ours.
 """
 
@@ -52,7 +52,7 @@ class ShardOperations:
         return [_leak(entry) for entry in found.leaked]
 
     def remove_leaks(self, *, leaked_after_s: float) -> Iterator[dict[str, object]]:
-        """Remove them, each told after it is gone. Raises Determinate, Indeterminate."""
+        """Remove them, each reported after it is gone. Raises Determinate, Indeterminate."""
         client = self._location.client()
         with translated("blobs"):
             for entry in remove_leaked(

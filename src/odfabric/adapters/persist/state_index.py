@@ -3,7 +3,7 @@
 Time is the number of a block. Data blocks come in as references to their slices, so that nothing is copied until several of them are
 made one. Each reference also names its block, and of the last one a mark without rows stays when it is no more a reference: that ties
 the index to its chain. Invariant: what is read is what the slices add
-up to, whoever brought it there and however it was compacted. Not here: which datasets have an index and when it is brought forward.
+up to, no matter who brought it there and however it was compacted. Not here: which datasets have an index and when it is brought forward.
 Source: ADR 0015.
 """
 
@@ -242,7 +242,7 @@ class PersistStateIndex:
         return after
 
     def _hold(self, shard: Shard, since: int) -> None:
-        """Move the one hold on history; whoever is ahead of us stays ahead."""
+        """Move the one hold on history; anyone who is ahead of us stays ahead."""
         state = shard.newest()
         wanted = min(since, _frontier(state).upper - 1)
         if HOLD not in state.criticals:
@@ -277,7 +277,7 @@ def _check_continued(next_offset: int, slices: Sequence[IndexedSlice]) -> None:
 def _batches_until(state: State, sequence_number: int) -> Sequence[Batch]:
     """Batches that say what is there after a block.
 
-    Raises NotFound if the state of that time cannot be told.
+    Raises NotFound if the state of that time cannot be reported.
     """
     frontier = _frontier(state)
     if state.tombstone or not frontier.since <= sequence_number < frontier.upper:

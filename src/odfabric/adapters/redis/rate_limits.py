@@ -32,7 +32,7 @@ class RedisRateLimits:
     """A RateLimits. Safe for use by many threads; `close` closes connections."""
 
     def __init__(self, url: str, *, name: str, secret: bytes, local: RateLimits, wait_s_max: float = 0.5) -> None:
-        """`name` tells nodes that share a server apart.
+        """`name` distinguishes nodes that share a server.
 
         `secret` is the same in all processes of one; `local` counts meanwhile.
         """

@@ -1,7 +1,7 @@
 """Signals between processes by publish and subscribe.
 
 Owns one channel per topic, and one thread that listens. Invariant: a server that is slow or away delays nobody: sending waits at most
-`wait_s_max`, and then not again until a pause has passed; the listener connects anew by itself. Not here: any work.
+`wait_s_max`, and then not again until a pause has passed; the listener connects again by itself. Not here: any work.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class RedisSignals:
     """
 
     def __init__(self, url: str, *, local: Signals, name: str, wait_s_max: float = 2.0) -> None:
-        """`name` tells nodes that share a server apart."""
+        """`name` distinguishes nodes that share a server."""
         self._client = redis.Redis.from_url(
             url, socket_timeout=wait_s_max, socket_connect_timeout=wait_s_max, health_check_interval=30
         )

@@ -2,7 +2,7 @@
 
 Owns the mapping of keys below a prefix, and the write that never replaces: `If-None-Match: *`, also when a large object is completed
 from parts. Invariant: an object is there whole or not at all, and the first one written under a key stays; refs alone are
-replaced. S3 has no locks: `exclusive` comes from whoever has them, the database or a folder. Not here: what the keys mean.
+replaced. S3 has no locks: `exclusive` comes from anyone who has them, the database or a folder. Not here: what the keys mean.
 """
 
 from __future__ import annotations

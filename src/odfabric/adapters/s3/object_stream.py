@@ -1,7 +1,7 @@
 """An object as a file that can be read and sought.
 
 Owns the connection over which bytes come. Invariant: all bytes are of one version of the object, by its entity tag, also when a broken
-connection is made anew.
+connection is made again.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class ObjectStream(io.RawIOBase):
         return self._position
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        """Go there; the connection is made anew when reading goes on."""
+        """Go there; the connection is made again when reading goes on."""
         start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self.size}[whence]
         target = max(0, start + offset)
         if target != self._position:

@@ -160,7 +160,7 @@ class _Bucket:
 
 
 def _unlocked(name: str) -> AbstractContextManager[None]:
-    """A bucket has no locks; whoever writes a ref there does so by condition."""
+    """A bucket has no locks; anyone who writes a ref there does so by condition."""
     return nullcontext()
 
 

@@ -176,7 +176,7 @@ def _parsed(text: str) -> URL:
 def insert_new(connection: Connection, table: Table, values: Mapping[str, object]) -> bool:
     """Insert a row unless one of its unique values is taken.
 
-    Waits for whoever is taking it. Whether it was inserted.
+    Waits for anyone who is taking it. Whether it was inserted.
     """
     return insert_all_new(connection, table, [values])
 
@@ -211,7 +211,7 @@ def _before_commit() -> Iterator[None]:
 
 
 def _reason(error: Exception) -> str:
-    """What may be told to strangers; hosts and names of the database are for the log."""
+    """What strangers may see; hosts and names of the database are for the log."""
     if not isinstance(error, DBAPIError):
         return "all connections are in use"
     _log.warning("the database failed: %s", error.orig)

@@ -1,6 +1,6 @@
 """The metadata of all tables.
 
-Whoever looks at the whole database takes it from here, as `tables` alone has not all of them.
+Anyone who looks at the whole database takes it from here, as `tables` alone has not all of them.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class SqlLocks:
 
         Raises Determinate if it is not had in time.
 
-        Whether it was lost meanwhile, with its connection, is not told: what was done under it was done, and must be right by
+        Whether it was lost meanwhile, with its connection, is not reported: what was done under it was done, and must be right by
         its own conditions.
         """
         digest = hashlib.sha3_256(name.encode()).digest()

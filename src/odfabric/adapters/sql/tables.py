@@ -293,7 +293,7 @@ removed_datasets = Table(
     sqlite_with_rowid=False,
 )
 
-# Outlives the dataset: a consumer is told that what it read is another chain.
+# Outlives the dataset: a consumer is informed that what it read is another chain.
 cursors = Table(
     "cursors",
     metadata,

@@ -1,6 +1,6 @@
 """Datasets in buckets elsewhere, read as remotes.
 
-Nothing that comes back is trusted: hashes are checked by whoever asked. A download that breaks off goes on where it broke, as far as the
+Nothing that comes back is trusted: hashes are checked by the one who asked. A download that breaks off goes on where it broke, as far as the
 store's streams do.
 """
 

@@ -38,6 +38,6 @@ class _Run(Generic[T]):
     def _run(self) -> None:
         try:
             self._found = self._work()
-        except Exception as error:  # noqa: BLE001  # it is handed to whoever asked
+        except Exception as error:  # noqa: BLE001  # it is handed to the caller that asked
             self._found = error
         self._ended.set()

@@ -75,7 +75,7 @@ class NodeConnection:
         while True:
             answer = self.send("GET", path, params=asked)
             found += answer.json()[member]
-            # A page may be short because entries went away meanwhile: only the link tells whether there is another one.
+            # A page may be short because entries went away meanwhile: only the link says whether there is another one.
             following = answer.links.get("next")
             if following is None:
                 return found

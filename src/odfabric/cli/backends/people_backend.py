@@ -1,6 +1,6 @@
 """What the commands about people and rights ask of a workspace or a node.
 
-Owns the protocol between them and their two implementations: `node_people`, over HTTP as whoever the token belongs to, and
+Owns the protocol between them and their two implementations: `node_people`, over HTTP as the account that the token belongs to, and
 `workspace_people`, as the operator. Results are the JSON values of `usecases.people.values`, the same on both.
 """
 

@@ -97,7 +97,7 @@ def acknowledge(
 
 @app.command("delete")
 def delete(context: typer.Context, ref: str = REF, consumer: str = CONSUMER) -> None:
-    """Delete a cursor, whoever holds it."""
+    """Delete a cursor, no matter who holds it."""
     output = context_of(context).output
     with backend_of(context_of(context), output) as backend:
         deleted = backend.cursors.delete(ref, consumer)

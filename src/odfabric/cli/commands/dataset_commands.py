@@ -102,7 +102,7 @@ def set_transform(
 ) -> None:
     """Give existing derivative datasets the transforms of a manifest.
 
-    `odf engine validate` tells beforehand what that means.
+    `odf engine validate` gives beforehand what that means.
 
     The next pull makes the rows those of the new query. Other events of the manifest are not looked at.
     """
@@ -253,7 +253,7 @@ def pull(
 ) -> None:
     """Bring datasets up to date: poll, transform or copy.
 
-    One that fails does not keep the others from it; its failure is told at the end.
+    One that fails does not keep the others from it; its failure is reported at the end.
     """
     from odfabric.usecases.polling.poll_report import poll_lines
 

@@ -84,7 +84,7 @@ def validate(
     from odfabric.usecases.transform.judge_transform import snapshot_request
 
     with _engine(given) as (running, node, settings):
-        running.info()  # an engine that cannot be had is told once, not at every line
+        running.info()  # an engine that cannot be had is reported once, not at every line
         if batch:
             limits = BatchLimits(
                 line_bytes_max=settings.validate_line_bytes_max, at_once_max=settings.validate_at_once_max

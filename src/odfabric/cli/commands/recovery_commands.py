@@ -105,7 +105,7 @@ def rebuild(
     context: typer.Context,
     adopt: bool = typer.Option(False, "--adopt", help="Take blocks too that were made but never published"),
 ) -> None:
-    """Make the database anew from the objects, dataset by dataset.
+    """Make the database again from the objects, dataset by dataset.
 
     Exit code 1 if one of them is damaged.
 
@@ -178,7 +178,7 @@ def collect(
                     output.result(None, f"{one.size:>12}  {one.key}")
             if portion.left_alone is not None:
                 left_alone[str(portion.dataset)] = portion.left_alone.value
-        # Which would be removed cannot be told beforehand.
+        # Which would be removed cannot be reported beforehand.
         leftovers = None if dry_run else node.background.remove_leftovers()
     output.clear()
     if output.as_json:

@@ -1,7 +1,7 @@
 """The device side of the device flow (RFC 8628): sign in by a browser.
 
 Owns when the node is asked again. Invariant: no faster than the node allows, no longer than its code counts, and over a node that is away
-for a while. Not here: what the person is told (`login_commands`).
+for a while. Not here: what the person sees (`login_commands`).
 """
 
 from __future__ import annotations

@@ -154,7 +154,7 @@ def _no_login(origin: str) -> Unauthenticated:
 def _address(given: CommandContext, url: str) -> str:
     """Which node is meant.
 
-    Raises InvalidRequest or Unauthenticated if it cannot be told.
+    Raises InvalidRequest or Unauthenticated if it cannot be reported.
     """
     if url or given.node:
         return url or str(given.node)
@@ -219,7 +219,7 @@ def _connected(address: str, *, token: str | None) -> Iterator[NodeConnection]:
 
 
 def _client_name() -> str:
-    """What the person who approves is told of this command, and the name of its token."""
+    """What the person who approves reads of this command, and the name of its token."""
     import socket
 
     name = f"odf on {socket.gethostname()}"[:CLIENT_CHARACTERS_MAX]

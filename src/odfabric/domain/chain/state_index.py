@@ -45,7 +45,7 @@ _NESTED_DIGITS_MAX = 38
 """Digits of decimals that have canonical bytes."""
 
 FORMAT = 1
-"""Part of every epoch: a number for what rows of an index are. Whoever changes that counts it up."""
+"""Part of every epoch: a number for what rows of an index are. Anyone who changes that counts it up."""
 
 _INDEXED_TYPES = (
     DataTypeBinary,

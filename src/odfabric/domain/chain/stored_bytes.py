@@ -17,7 +17,7 @@ def stored_bytes(blocks: Iterable[EncodedBlock]) -> int:
 
 
 def object_bytes(event: MetadataEvent) -> int:
-    """Bytes of the slice and the checkpoint of an event, as it tells them."""
+    """Bytes of the slice and the checkpoint of an event, as it gives them."""
     if not isinstance(event, AddData | ExecuteTransform):
         return 0
     named = (event.new_data, event.new_checkpoint)

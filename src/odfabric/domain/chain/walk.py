@@ -2,7 +2,7 @@
 
 Owns lazy iteration and reading a state from a chain. Invariant: every step goes to a block whose sequence number is exactly
 one less, so a walk ends at the seed or fails; nothing is kept of the blocks passed. Not here: where blocks come from
-(`BlockSource` is answered by a store or a peer) and whether their bytes hash to their names (whoever decodes them checks).
+(`BlockSource` is answered by a store or a peer) and whether their bytes hash to their names (anyone who decodes them checks).
 """
 
 from __future__ import annotations

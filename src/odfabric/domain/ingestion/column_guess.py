@@ -160,7 +160,7 @@ def _guessed(name: str, seen: Mapping[Fit, _Seen], *, rows: int) -> GuessedColum
 
 
 def shown(value: Value) -> str:
-    """A value as people are told of it, cut off where it is long."""
+    """A value as people read it, cut off where it is long."""
     text = str(value)
     return text if len(text) <= SHOWN_CHARACTERS_MAX else f"{text[: SHOWN_CHARACTERS_MAX - 1]}…"
 

@@ -1,7 +1,7 @@
 """A source that says less than before must mean it.
 
 Owns the limits of an ingest, and when one into a Snapshot is refused because it would withdraw too much: a source that answers with an empty
-body, or with half of its rows, has more often failed than changed its mind. Invariant: nothing is refused that whoever asked has
+body, or with half of its rows, has more often failed than changed its mind. Invariant: nothing is refused that the one who asked has
 confirmed, but for a body without a byte, which says nothing in any format. Other strategies never withdraw what a file does not name.
 """
 
@@ -22,7 +22,7 @@ class IntakeLimits:
     """Limits of one ingest: lost rows, rejected rows, column names.
 
     `shrink_max`: the largest share of its rows that a Snapshot of `snapshot_rows_min` rows or more may lose by one
-    ingest, 1 is all; `confirmed`: whoever asked for it knows. `rejected_rows_max`: most rows of one ingest that a
+    ingest, 1 is all; `confirmed`: the one who asked for it knows. `rejected_rows_max`: most rows of one ingest that a
     quarantine takes; `column_name_bytes_max`: longest name of a column that comes with the data.
     """
 
@@ -38,7 +38,7 @@ class IntakeLimits:
 
     @property
     def confirming(self) -> IntakeLimits:
-        """The same for whoever has confirmed that a Snapshot may lose its rows."""
+        """The same for anyone who has confirmed that a Snapshot may lose its rows."""
         return replace(self, confirmed=True)
 
     def check(self, changes: RowChanges, merge: MergeStrategy, *, name: str) -> None:

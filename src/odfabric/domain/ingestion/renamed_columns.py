@@ -1,4 +1,4 @@
-"""Columns that an ingest has stored under another name, as its block tells them.
+"""Columns that an ingest has stored under another name, as its block gives them.
 
 Owns the attribute of AddData by which everybody who reads the chain learns it, the answer of the push among them. Invariant: the attribute
 of anybody's block is read or passed over, never an error. Not here: which columns are renamed (the engine).

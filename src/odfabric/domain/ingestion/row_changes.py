@@ -1,4 +1,4 @@
-"""What became of the rows of an ingest, as its block tells it.
+"""What became of the rows of an ingest, as its block gives it.
 
 Owns the attributes of AddData by which everybody who reads the chain learns how many rows were added, corrected, retracted or known already,
 and which fields of the input no column was declared for; the answer of a push is made of them. Invariant: the attributes of anybody's

@@ -1,7 +1,7 @@
 """Who may do what: the one policy of a node, deny by default.
 
 Owns the decision for every route, job, subscription, query input, transfer and cursor, as a pure function of the subject, the action and
-the relations of the object; and how a refusal looks: whoever may not read a dataset is told that it does not exist. Not here: proving
+the relations of the object; and how a refusal looks: anyone who may not read a dataset is informed that it does not exist. Not here: proving
 who somebody is (the edge), reading the relations (`usecases.rights.access`).
 """
 
@@ -33,7 +33,7 @@ class Action(Enum):
 
     On a dataset, in the order of the roles that they need: READ rows and metadata; FOLLOW it with an account of one's own (subscriptions,
     cursors, verification); PUSH rows; WRITE sources, transforms and pulls; SHARE it (roles, visibility); DELETE it. Elsewhere: CREATE
-    datasets under an account, MANAGE an account, SIGN_IN as whoever one is, ADMINISTER the node.
+    datasets under an account, MANAGE an account, SIGN_IN as oneself, ADMINISTER the node.
     """
 
     READ = "read"

@@ -1,4 +1,4 @@
-"""What an HTTP status of a source or peer means for whoever asked.
+"""What an HTTP status of a source or peer means for anyone who asked.
 
 Owns which answers are final and which are worth a repetition. Invariant: pure; an answer that says of the request what is wrong with it
 (4xx, a redirect that leads nowhere) is final, because the same request gets the same answer, and one that says it of the moment (408, 425,

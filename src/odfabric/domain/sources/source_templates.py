@@ -1,7 +1,7 @@
 """Templates in the text of a source: `${{ env.NAME || 'default' || 12.5 }}`.
 
 Owns their grammar and which alternative is taken: the first variable that has a value, or the first literal. Invariant: a text is expanded
-once, so a value that looks like a template stays as it is; the value of a secret is kept apart in `Expanded.secrets`, so that whoever
+once, so a value that looks like a template stays as it is; the value of a secret is kept apart in `Expanded.secrets`, so that anyone who
 uses the text can hide it. Not here: where values come from (`usecases.datasets.dataset_variables`). Source:
 specification, "Data Ingestion".
 """

@@ -37,7 +37,7 @@ def check_consumer(name: str) -> str:
 
 
 def parse_position(text: str) -> CursorPosition:
-    """From the text that a fetch told. Raises InvalidRequest."""
+    """From the text that a fetch reported. Raises InvalidRequest."""
     match = _POSITION.fullmatch(text[: POSITION_CHARACTERS_MAX + 1])
     try:
         if match is None or max(int(match["sequence"]), int(match["row"])) > _NUMBER_MAX:

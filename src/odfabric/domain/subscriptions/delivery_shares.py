@@ -49,7 +49,7 @@ def under_way(subscription: Subscription) -> UnderWay:
 def sure(sending: Collection[UnderWay], *, senders: int) -> tuple[Avoided, int] | None:
     """Receivers that the next senders are not for, and how many those are.
 
-    If the senders are for receivers that have proven themselves: so many that no share is passed, whoever they all turn
+    If the senders are for receivers that have proven themselves: so many that no share is passed, no matter who they all turn
     out to be for. None if there is no free sender."""
     full = avoided(sending, senders=senders)
     if full is None:

@@ -1,7 +1,7 @@
 """Changing the transform of a derivative dataset that has transactions already.
 
 Owns what may change and what the first transaction afterwards is: the same inputs in the same order, an output that the chain
-admits, and either the next increment, if both transforms say the same of the same columns, or a migration: the new transform over everything, told as
+admits, and either the next increment, if both transforms say the same of the same columns, or a migration: the new transform over everything, reported as
 the difference to what the old one had left. Which of the two is not written in the chain; it follows from the two transforms, so
 a replay finds the same. Not here: judging queries (the engine), planning (`domain.transform.transform_plan`). Source:
 specification, "Query evolution"; docs/engine.md#operations.

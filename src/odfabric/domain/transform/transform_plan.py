@@ -52,7 +52,7 @@ class InputChain:
 class PlannedInput:
     """What one input contributes: new slices and steps, oldest first, and progress.
 
-    `watermark_advances` tells whether a step carries a watermark above the one that was handed over before. In a migration
+    `watermark_advances` says whether a step carries a watermark above the one that was handed over before. In a migration
     slices and steps are those from the beginning, the progress is that since the last transaction all the same.
     """
 

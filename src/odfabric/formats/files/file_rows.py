@@ -1,7 +1,7 @@
 """Rows of a text file in batches: CSV, NDJSON and JSON.
 
 Owns the way from bytes to values with the line of each row. Invariant: memory is bounded by one batch and the longest line; a row that cannot
-be read is given as a `BrokenRow` and reading goes on behind it, where the format tells where that is. CSV is cut by the grammar that the engine
+be read is given as a `BrokenRow` and reading goes on behind it, where the format says where that is. CSV is cut by the grammar that the engine
 has (`csv_grammar`); the parser of the standard library is used where it means the same. Not here: what values mean.
 """
 
@@ -82,7 +82,7 @@ class FileRows:
             with self._text() as stream:
                 first = next(iter(self._parsed(stream)), None)
         except UnicodeDecodeError:
-            check_text(self.path)  # tells where
+            check_text(self.path)  # says where
             raise
         if first is None:
             return []

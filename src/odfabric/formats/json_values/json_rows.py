@@ -2,7 +2,7 @@
 
 Owns how every Arrow type looks in JSON: numbers as numbers (64-bit integers too), decimals as text, times as RFC 3339 with
 `Z` and the shortest exact fraction, dates as `YYYY-MM-DD`, binary as hexadecimal digits, NaN and infinities as null (which a document of
-rows tells), lists, structs and maps as JSON. The values are plain Python ones that `json.dumps` takes as they are.
+rows gives), lists, structs and maps as JSON. The values are plain Python ones that `json.dumps` takes as they are.
 Source: docs/openapi.json; maps and durations, which the reference does not encode, are ours.
 """
 

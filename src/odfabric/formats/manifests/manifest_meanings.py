@@ -1,7 +1,7 @@
 """What each member of a manifest means, and what an absent one stands for.
 
 Owns the words that the JSON Schema of manifests shows in editors and on the page of manifests. Invariant: every member of every definition
-has a meaning here; a test compares them. A default is named only where it is one value; others are told in the meaning.
+has a meaning here; a test compares them. A default is named only where it is one value; others are reported in the meaning.
 """
 
 from __future__ import annotations

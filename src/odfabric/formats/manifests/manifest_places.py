@@ -1,6 +1,6 @@
 """Snapshots with the way back to the places of errors in their manifest.
 
-Invariant: a line and column of the file are told only where they are those of what is wrong; otherwise the line where the query, or the
+Invariant: a line and column of the file are reported only where they are those of what is wrong; otherwise the line where the query, or the
 event, or the dataset's name stands. Not here: reading manifests (`formats.manifests.manifest_yaml`), judging queries (the engine).
 """
 
@@ -61,7 +61,7 @@ class PlacedSnapshot:
 
         Of what is said of the whole the line of the dataset's name.
 
-        A place that has a line is told as it is.
+        A place that has a line is reported as it is.
         """
         if place.line is not None:
             return place
@@ -74,7 +74,7 @@ class PlacedSnapshot:
         return replace(place, file=self.file, line=line, column=column)
 
     def in_file(self, place: Place) -> Place:
-        """A place within a statement, told of the file; any other place as it is."""
+        """A place within a statement, reported of the file; any other place as it is."""
         found_field = _QUERY_FIELD.fullmatch(place.field or "")
         if found_field is None:
             return place
@@ -94,7 +94,7 @@ class PlacedSnapshot:
 
         Or of the event that is a source, counting from 0.
 
-        Where it cannot be told for sure, the line where the statement begins, without a column.
+        Where it cannot be reported for sure, the line where the statement begins, without a column.
         """
         statement = self._statement(step, source)
         written = None if statement is None else self.document.written(statement[0])

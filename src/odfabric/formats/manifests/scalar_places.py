@@ -2,7 +2,7 @@
 
 Owns the way from a place within a value (a query in a manifest) to a place of the file, for every form in which YAML and JSON write
 text: block, folded, plain and quoted. They differ in white space and escapes only, so characters that are no white space are
-counted. Invariant: a place is told only if these characters are the same in the file and in the value. Not here: finding the value
+counted. Invariant: a place is reported only if these characters are the same in the file and in the value. Not here: finding the value
 (`formats.manifests.yaml_documents`, `formats.manifests.manifest_documents`), what is wrong with it.
 """
 
@@ -35,7 +35,7 @@ class WrittenScalar:
     def locate(self, value: str, line: int, column: int) -> tuple[int, int] | None:
         """Line and column of the file for those of the value, all from 1.
 
-        None if that cannot be told for sure.
+        None if that cannot be reported for sure.
 
         The end of the value, and white space within it, stand behind the character before them.
         """

@@ -78,7 +78,7 @@ def batches_of(
 
     `columns` are top-level names (default all), `row_groups` (all).
 
-    Batches have about `bytes_max` bytes at most where the file tells what rows have: of values that repeat it tells less.
+    Batches have about `bytes_max` bytes at most where the file says what rows have: of values that repeat it gives less.
     """
     schema = arrow_schema_of(file)
     if columns is not None:

@@ -113,7 +113,7 @@ def _parse_reference(text: str) -> TokenText:
 
 
 def _refuse_form(text: str) -> NoReturn:
-    # Only what it lacks is told: what was sent may be a token with a slip in it, or another secret.
+    # Only what it lacks is reported: what was sent may be a token with a slip in it, or another secret.
     if text.startswith(("odf_", _REFERENCE_PREFIX)):
         raise TokenMalformed("the token is cut off, too long or has characters that no token has", hint=_COPY)
     raise TokenMalformed("this is not an access token", hint=_FORMS)

@@ -91,7 +91,7 @@ def verify(headers: Mapping[str, str], body: bytes, *, secrets: Sequence[bytes],
         raise Unauthenticated("the message is too old, or from the future", hint="compare the clocks of both sides")
     given = headers.get(SIGNATURE_HEADER, "").split()[:SIGNATURES_MAX]
     expected = [_signature(message_id, timestamp, body, secret).encode() for secret in secrets]
-    # Every pair is compared, in constant time each, so that timing tells nothing about a signature.
+    # Every pair is compared, in constant time each, so that timing says nothing about a signature.
     fits = [hmac.compare_digest(one.encode(), other) for one in given for other in expected]
     if not any(fits):
         raise Unauthenticated("no signature of the message fits")

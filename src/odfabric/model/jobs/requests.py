@@ -207,7 +207,7 @@ class DatasetToTry:
 class TryRequest:
     """Try a push of the object `upload`.
 
-    `shown` is kept for whoever shows the result; `size` in bytes, `digest` SHA3-256.
+    `shown` is kept for anyone who shows the result; `size` in bytes, `digest` SHA3-256.
     """
 
     upload: str

@@ -56,7 +56,7 @@ class Visibility(Enum):
 
 
 EVERYONE: Literal["*"] = "*"
-"""Whoever asks, with or without an account; a grant to it is the visibility `public`."""
+"""Anyone who asks, with or without an account; a grant to it is the visibility `public`."""
 
 Grantee: TypeAlias = AccountId | Literal["*"]
 

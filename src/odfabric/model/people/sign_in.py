@@ -16,7 +16,7 @@ class PendingSignIn:
 
     So that the answer can be recognised as its own.
 
-    `state` binds the answer to this browser, `nonce` the ID token to this sign-in, `verifier` the code to whoever asked for it (PKCE).
+    `state` binds the answer to this browser, `nonce` the ID token to this sign-in, `verifier` the code to the one who asked for it (PKCE).
     `context` is the caller's: where to go afterwards, which invitation is used.
     """
 

@@ -89,7 +89,7 @@ class Subscription:
 
 
 def receiver_of(url: str) -> str:
-    """`host:port` of a checked URL: receivers told apart when senders are shared."""
+    """`host:port` of a checked URL: receivers distinguished when senders are shared."""
     place = urlsplit(url)
     return f"{place.hostname or ''}:{place.port or (443 if place.scheme == 'https' else 80)}"
 

@@ -75,7 +75,7 @@ class ObjectStore(Protocol):
     def materialize(self, key: str, path: Path) -> None:
         """Make the object readable at a local path that does not exist yet (link or copy).
 
-        Raises NotFound, AlreadyExists. Whoever gets it must not write to it.
+        Raises NotFound, AlreadyExists. Anyone who gets it must not write to it.
         """
 
     def keys(self, prefix: str) -> Iterator[str]:

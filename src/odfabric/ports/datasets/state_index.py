@@ -16,7 +16,7 @@ class StateIndex(Protocol):
 
     Any number of processes may work on one at once and see the same.
 
-    The content of an index up to a block is fixed by the chain, so whoever brings it there first has done it for all. Raises Corrupt
+    The content of an index up to a block is fixed by the chain, so anyone who brings it there first has done it for all. Raises Corrupt
     if something that an index wrote, or a slice that it refers to, is damaged or gone; Determinate or Indeterminate.
 
     A definition of the same epoch with further columns gives them to the index: they are null in what it has. One that lacks columns

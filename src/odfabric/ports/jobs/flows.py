@@ -13,7 +13,7 @@ from odfabric.model.subscriptions.event import Event
 
 
 class Flows(Protocol):
-    """Rows with versions: whoever writes one has seen its last state.
+    """Rows with versions: anyone who writes one has seen its last state.
 
     Raises Determinate or Indeterminate for outside failures.
 

@@ -98,7 +98,7 @@ class Jobs(Protocol):
     def give_back(self, worker: str, *, now: Instant) -> int:
         """Put back all jobs leased under a name beginning with dead `worker`; how many.
 
-        The attempt counts: the job may be what killed the worker. Whoever still believes to hold one has lost it.
+        The attempt counts: the job may be what killed the worker. Anyone who still believes to hold one has lost it.
         """
 
     def cancel(self, job_id: str, *, now: Instant) -> Job | None:

@@ -1,6 +1,6 @@
 """Secrets at rest: sealing with the node's key, and stores of sealed secrets.
 
-Rotation is correct because of one rule: whoever writes something sealed, or carries it from one place to another, does so within
+Rotation is correct because of one rule: anyone who writes something sealed, or carries it from one place to another, does so within
 `Sealing.kept`; a key is made current, and an old one is taken away, only while nobody is within.
 """
 

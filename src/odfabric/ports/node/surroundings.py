@@ -1,6 +1,6 @@
 """Looks at a node's surroundings, for checks that work when part of it fails.
 
-Every method may hang or raise Determinate; whoever calls bounds both (`Bounded`). None needs a prepared workspace.
+Every method may hang or raise Determinate; anyone who calls bounds both (`Bounded`). None needs a prepared workspace.
 """
 
 from __future__ import annotations

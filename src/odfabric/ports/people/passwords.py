@@ -1,6 +1,6 @@
 """Hashing of passwords, slow on purpose.
 
-Invariants: what is stored tells neither the password nor whether two accounts have the same one; every call hashes the form of
+Invariants: what is stored gives neither the password nor whether two accounts have the same one; every call hashes the form of
 `domain.people.passwords.normalised`; at most so many hashes are computed at once as the node has memory for.
 """
 
@@ -30,7 +30,7 @@ class Passwords(Protocol):
     def needs_rehash(self, stored: str) -> bool:
         """Whether `stored` was made with other parameters than those of now.
 
-        After a successful `verify` make it anew.
+        After a successful `verify` make it again.
 
         Raises Corrupt for a text that `hash` has not made.
         """

@@ -1,4 +1,4 @@
-"""Cursors of consumers: rows that are changed only by whoever holds the fence.
+"""Cursors of consumers: rows that are changed only by the one who holds the fence.
 
 A cursor holds nothing back: what it will read is in the chain for ever. So one whose consumer is dead costs a row and nothing else.
 """
@@ -67,7 +67,7 @@ class Cursors(Protocol):
 
 
 def claim_refused(consumer: str) -> str:
-    """What a consumer is told who does not hold the fence."""
+    """The refusal of a consumer that does not hold the fence."""
     name = consumer.rpartition("/")[2]
     return f"the cursor {name} is held by another: the fence is not the one that was given last"
 

@@ -1,6 +1,6 @@
 """Signals between processes of a node: "there is work", never what work.
 
-A signal may be lost, doubled or late: whoever waits looks by itself after a while, so losing signals costs time and nothing else.
+A signal may be lost, doubled or late: anyone who waits looks by itself after a while, so losing signals costs time and nothing else.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Topic(Enum):
 
 
 class Signals(Protocol):
-    """Raises nothing: what cannot be told is not told."""
+    """Raises nothing: what cannot be reported is not reported."""
 
     def send(self, topic: Topic) -> None:
         """Tell everybody who waits for the topic, in all processes of the node."""

@@ -2,8 +2,8 @@
 
 Made, perhaps committed, never published.
 
-Owns how they are found. Invariant: only an unbroken line that leaves no choice is told; of two blocks that follow the same one, losers
-of a race perhaps, neither is. Nobody was told that they are committed, so whoever finds them decides (`usecases.maintenance.rebuild`).
+Owns how they are found. Invariant: only an unbroken line that leaves no choice is reported; of two blocks that follow the same one, losers
+of a race perhaps, neither is. Nobody was informed that they are committed, so anyone who finds them decides (`usecases.maintenance.rebuild`).
 """
 
 from __future__ import annotations

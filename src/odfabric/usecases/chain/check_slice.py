@@ -1,6 +1,6 @@
 """The one seam at which a slice is compared with all that a block says of it.
 
-Invariant: whoever takes over or judges a data block asks here, for every block, however the object came: bytes, size, hashes, rows.
+Invariant: anyone who takes over or judges a data block asks here, for every block, however the object came: bytes, size, hashes, rows.
 """
 
 from __future__ import annotations

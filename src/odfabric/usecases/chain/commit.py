@@ -209,7 +209,7 @@ class Commits:
         `onto` None: the whole chain is replaced. Others may have read the history that is gone. `idempotency` are the keys that `blocks` have
         sealed, each once; `kind` says why, in the audit, beside the dataset and in the head log.
 
-        `moves` are entries of the head log that were signed elsewhere. Whoever calls this has asked for the right to it; the audit names them. Without blocks the head goes back to `onto`. Raises
+        `moves` are entries of the head log that were signed elsewhere. Anyone who calls this has asked for the right to it; the audit names them. Without blocks the head goes back to `onto`. Raises
         HeadMoved if the head is not `if_match`, NotFound, InvalidRequest where nodes share heads, LimitExceeded, Determinate, Indeterminate.
         """
         planned = PlannedCommit(tuple(blocks))
@@ -316,7 +316,7 @@ class Commits:
     def publish(self, dataset: DatasetId) -> None:
         """Make `refs/head` and `info/alias` say what the database says now.
 
-        Never backwards: the ref that is replaced was read before the database was asked, so whoever is late changes nothing, even
+        Never backwards: the ref that is replaced was read before the database was asked, so anyone who is late changes nothing, even
         without the lock that makes others wait. The alias is written before the head that makes it visible. What this process
         has published itself is not published again while the database says the same of the same entry.
         """
@@ -421,7 +421,7 @@ class Commits:
 
         Nodes that share objects and no locks do not wait for each other. Raises Determinate if it is not had in time.
         """
-        # Threads take turns before they ask the store, whose locks may be few, for whoever has this one takes another.
+        # Threads take turns before they ask the store, whose locks may be few, for anyone who has this one takes another.
         if not self._inputs_turn.acquire(timeout=INPUTS_WAIT_S_MAX):
             raise Determinate("others are declaring inputs or removing datasets", hint="do it again")
         try:
@@ -440,7 +440,7 @@ class Commits:
     ) -> None:
         """Move a head with the entry of the head log that says so.
 
-        A log that goes on meanwhile (its key was handed over) is signed anew.
+        A log that goes on meanwhile (its key was handed over) is signed again.
         """
         signing = self._signing
         if signing is None or entry is None or message.new_head is None or not self._publishes:

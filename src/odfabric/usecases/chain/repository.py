@@ -182,7 +182,7 @@ class Repository:
             self._checkpoints.add(name, path)
 
     def checkpoint_stored(self, name: Multihash, path: Path) -> None:
-        """Tells that the file has been hashed just now; its object may be a link to it."""
+        """Says that the file has been hashed just now; its object may be a link to it."""
         self._checkpoints.add(name, path)
 
     def _fetch(self, dataset: DatasetId, folder: str, name: Multihash, path: Path) -> None:

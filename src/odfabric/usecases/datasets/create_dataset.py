@@ -121,7 +121,7 @@ def delete_dataset(
 
     Raises InUse naming those that do.
 
-    `repository` is as the subject sees it: whoever derives something private from a dataset neither shows nor keeps it.
+    `repository` is as the subject sees it: anyone who derives something private from a dataset neither shows nor keeps it.
     Raises NotFound, AccessDenied.
 
     Who begins to read it meanwhile waits, and then finds that it is gone (`usecases.chain.commit`); one of a node that shares the objects

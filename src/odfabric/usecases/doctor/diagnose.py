@@ -19,7 +19,7 @@ class Check:
 
     `remedy` is what helps when `look` raises or hangs and the error has no hint.
 
-    `failed` is the outcome then: a warning where another check tells what is broken, and this one cannot be made without it.
+    `failed` is the outcome then: a warning where another check says what is broken, and this one cannot be made without it.
     """
 
     name: str

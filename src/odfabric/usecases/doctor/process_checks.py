@@ -42,7 +42,7 @@ def worker_check(duties: Duties, *, clock: Clock, has_servers: bool) -> Check:
 
 
 def versions_check(versions: Callable[[], Mapping[str, str]]) -> Check:
-    """Versions of what runs here, for whoever reads the findings."""
+    """Versions of what runs here, for anyone who reads the findings."""
 
     def look() -> Sequence[Finding]:
         seen = ", ".join(f"{name} {version}" for name, version in versions().items())

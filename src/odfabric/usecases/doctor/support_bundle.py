@@ -1,6 +1,6 @@
 """Gather what helps others to diagnose a node, without secrets.
 
-Invariants: every text passes the redaction; a part that fails or hangs is told by its own error and stops no other; no part is longer than a
+Invariants: every text passes the redaction; a part that fails or hangs is reported by its own error and stops no other; no part is longer than a
 limit, of which its end is kept.
 """
 
@@ -23,7 +23,7 @@ QUOTING_CODES = frozenset(
         *("incompatible-schema", "source-not-found", "unsupported-media-type", "corrupted-source"),
     }
 )
-"""Errors whose texts quote what somebody sent: of these only the code is told."""
+"""Errors whose texts quote what somebody sent: of these only the code is reported."""
 TELLING = ("code", "message", "hint", "limit", "maximum", "kind")
 
 

@@ -1,6 +1,6 @@
 """What people do with flows: set, pause, resume, run now, cancel a run, and look.
 
-Invariant: a flow runs with the rights of whoever set it last, as they are at each run; to see and change the flows of a dataset one needs
+Invariant: a flow runs with the rights of the one who set it last, as they are at each run; to see and change the flows of a dataset one needs
 the right to change the dataset.
 """
 

@@ -128,7 +128,7 @@ def _has_nothing_to_do(run: FlowRun, flow: Flow, entry: CatalogEntry, ports: Flo
     try:
         return not is_behind(entry, ports.repository)
     except (Corrupt, NotFound):
-        return False  # its job tells what is wrong
+        return False  # its job says what is wrong
 
 
 def _job(run: FlowRun, flow: Flow, entry: CatalogEntry, ports: FlowPorts) -> NewJob:

@@ -1,6 +1,6 @@
 """Publish the head log beside `refs/head`: full segments, the newest one, the signature.
 
-Invariant: the log is published before the head that it signs, so whoever reads the head first finds it in the log. Nothing published goes
+Invariant: the log is published before the head that it signs, so anyone who reads the head first finds it in the log. Nothing published goes
 back: what is replaced was read before the database was asked.
 """
 

@@ -1,6 +1,6 @@
 """Reset a dataset: its head goes back to one of its earlier blocks.
 
-Invariants: whoever resets names the head that they saw, and a head that has moved since stays (compare-and-set); the blocks above are out of
+Invariants: anyone who resets names the head that they saw, and a head that has moved since stays (compare-and-set); the blocks above are out of
 the chain at once, and their objects stay for the collector's lifetime. Consumers get a `reset` event, derivatives are marked, the audit
 names who did it. Source: ADR 0073.
 """

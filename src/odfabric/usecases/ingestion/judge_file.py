@@ -31,7 +31,7 @@ from odfabric.ports.sources.egress import HttpSource
 from odfabric.usecases.jobs.job_run import JobRun
 
 LISTED_MAX = 20
-"""Wrong rows that are told one by one; of the others only how many."""
+"""Wrong rows that are reported one by one; of the others only how many."""
 _HEAD_BYTES = 64 * 1024
 _ENDINGS = {
     "csv": FileFormat.CSV,
@@ -105,7 +105,7 @@ def guessed_shape(path: Path, name: str) -> FileShape:
 
 
 def progress_of(run: JobRun, *, stage: str, size: int) -> Callable[[int], None]:
-    """What tells whoever watches how many bytes of a file were read."""
+    """What informs anyone who watches how many bytes of a file were read."""
     return lambda done: run.report(EngineProgress(stage=stage, done=min(done, size), total=size))
 
 

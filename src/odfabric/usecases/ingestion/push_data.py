@@ -60,7 +60,7 @@ class PushData:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PushQueueLimits:
-    """Most pushes that wait for their commit, and how long one more is told to wait.
+    """Most pushes that wait for their commit, and how long one more is asked to wait.
 
     Pushes that arrive at once may exceed it a little.
     """

@@ -45,7 +45,7 @@ class PushPorts:
     commits: Commits
     jobs: Jobs
     admits: Callable[[Job], None]
-    """Raises if whoever asked for a push may not push to its dataset any more."""
+    """Raises if the one who asked for a push may not push to its dataset any more."""
     intake: IntakeLimits = UNLIMITED
 
 
@@ -111,7 +111,7 @@ def run_push(job: Job, run: JobRun, *, ports: PushPorts, group: PushGroupLimits)
             raise
         except External:
             raise
-        except Exception as error:  # noqa: BLE001  # whatever is wrong with one of them is not told to the others
+        except Exception as error:  # noqa: BLE001  # what is wrong with one of them is no matter of the others
             earlier = committed_by(job, repository=ports.ingest.repository, commits=ports.commits)
             if earlier is not None:
                 return earlier  # all of it, and what went wrong came afterwards
@@ -198,7 +198,7 @@ def _is_admitted(job: Job, ports: PushPorts) -> bool:
     try:
         ports.admits(job)
     except OdfError:
-        return False  # it is told so when its own turn comes
+        return False  # it is reported so when its own turn comes
     return True
 
 

@@ -125,7 +125,7 @@ def run_try(job: Job, run: JobRun, *, ports: TryPorts) -> Mapping[str, object]:
 class Trial:
     """What is tried: a file, and where it would go.
 
-    `shown` is kept for whoever shows the result.
+    `shown` is kept for anyone who shows the result.
     """
 
     staged: StagedBody
@@ -244,7 +244,7 @@ def _first_records(path: Path, vocabulary: DatasetVocabulary) -> list[object]:
 class _Look:
     """One look at the rows of a file, as its reader would take them.
 
-    None where that cannot be told.
+    None where that cannot be reported.
     """
 
     def __init__(self, path: Path, read: ReadStep, run: JobRun, ports: TryPorts) -> None:

@@ -38,7 +38,7 @@ class JobRun(Protocol):
         """Who has asked for it."""
 
     def report(self, progress: EngineProgress) -> None:
-        """Tell whoever watches how far the work is.
+        """Tell anyone who watches how far the work is.
 
         Raises LeaseLost if the job is no longer ours.
         """
@@ -70,12 +70,12 @@ class LeasedRun:
 
     Progress is written at most every `report_ms`, together with a longer lease.
 
-    `listener` is told the progress too; `stopping` is asked whether whoever runs the job wants to end.
+    `listener` gets the progress too; `stopping` is asked whether the one that runs the job wants to end.
     """
 
     def __init__(self, lease: Lease, *, jobs: Jobs, clock: Clock, lease_ms: int, report_ms: int = 500) -> None:
         self.lease = lease
-        # The job and whoever keeps it alive store one document: an older one must not come after a newer one.
+        # The job and the one that keeps it alive store one document: an older one must not come after a newer one.
         self._storing = threading.Lock()
         self._jobs = jobs
         self._clock = clock

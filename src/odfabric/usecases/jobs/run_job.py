@@ -1,6 +1,6 @@
 """Run a leased job to its end: dispatch, retries, failure.
 
-Invariant: a job row ends exactly once, by whoever holds its newest fence; work that outside failures interrupt goes back to the
+Invariant: a job row ends exactly once, by the one who holds its newest fence; work that outside failures interrupt goes back to the
 queue with a growing pause, and what a person interrupts at once. Not here: who leases jobs and when (the worker's runner, or the command line for its own).
 """
 
@@ -33,7 +33,7 @@ JobVerb = Callable[[Job, LeasedRun], Mapping[str, object]]
 class RetryRule:
     """How often, and after which pauses in seconds, a job is tried again.
 
-    `wished_pause_s_max` is granted to whoever failed.
+    `wished_pause_s_max` is granted to the one that failed.
     """
 
     attempts_max: int
@@ -44,7 +44,7 @@ class RetryRule:
     def due_at(self, attempts: int, now: Instant, *, wished_s: int | None = None) -> Instant:
         """When the next attempt is due, doubling from `pause_s`.
 
-        Not before whoever failed wishes, within bounds.
+        Not before the one that failed wishes, within bounds.
         """
         pause = min(self.pause_s * 2 ** min(attempts - 1, 30), self.pause_s_max)
         pause = max(pause, min(wished_s or 0, self.wished_pause_s_max))
@@ -117,7 +117,7 @@ def _record_bug(
 ) -> bool:
     """Whether the job has ended.
 
-    What was committed before the bug is told: whoever hears "failed" pushes again.
+    What was committed before the bug is reported: anyone who hears "failed" pushes again.
     """
     try:
         result = committed(run.lease.job)
@@ -140,7 +140,7 @@ def _record_failure(
     """Whether the job has ended."""
     job, now = run.lease.job, clock.now()
     if run.stopping() and isinstance(error, External):
-        # Given back for whoever comes next, which may be now; nothing was wrong with the job.
+        # Given back for anyone who comes next, which may be now; nothing was wrong with the job.
         jobs.retry(run.lease, now=now, due_at=now, error=None)
         return False
     if isinstance(error, Determinate) and error.blameless:

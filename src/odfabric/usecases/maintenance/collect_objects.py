@@ -5,7 +5,7 @@ Blocks, slices and checkpoints of commits that came to nothing, and objects of d
 Invariant: nothing that a chain names is deleted, however commits and the collector meet. An object goes only when it is older than the
 lifetime and than every unfinished job; the last look at the chain and the deletion hold the dataset's lock, under which a commit
 looks whether all that it names is still there (`usecases.chain.commit`). A dataset whose `refs/head` the database cannot explain is left
-alone and told: that is for `usecases.maintenance.rebuild`. Not here: uploads (`usecases.ingestion.staging`). Source: ADR 0019; ADR 0003.
+alone and reported: that is for `usecases.maintenance.rebuild`. Not here: uploads (`usecases.ingestion.staging`). Source: ADR 0019; ADR 0003.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class CollectPorts:
 def collect_objects(*, ports: CollectPorts, dry_run: bool) -> Iterator[CollectedPortion]:
     """One round over all objects, portion by portion.
 
-    With `dry_run` nothing is deleted, only told.
+    With `dry_run` nothing is deleted, only reported.
 
     May be left at any portion and begun again. Raises Determinate or Indeterminate.
     """
@@ -202,7 +202,7 @@ class _Collecting:
     def _of_unknown(self, keys: Sequence[str]) -> None:
         """A dataset that was deleted, or one whose creation came to nothing."""
         marked = self._ports.removed.removed_at(self._dataset)
-        # What says that a dataset was removed stays where it is told by that (`adapters.object_heads`).
+        # What says that a dataset was removed stays where it is reported by that (`adapters.object_heads`).
         others = [key for key in keys if key != head_key(self._dataset)]
         litter = self._aged(others) if marked is None or marked < self._oldest_kept else ()
 

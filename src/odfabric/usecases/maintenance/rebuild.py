@@ -39,7 +39,7 @@ from odfabric.usecases.chain.commit import Commits
 from odfabric.usecases.chain.repository import Repository
 
 Listener = Callable[[str, int, int], None]
-"""Told what is being done, how many blocks are done, and how many there are (0: not known yet)."""
+"""Called with what is being done, how many blocks are done, and how many there are (0: not known yet)."""
 
 
 class RebuildOutcome(Enum):
@@ -61,7 +61,7 @@ class RebuiltDataset:
 
     `blocks` is how many the database got; `problem` is why it was refused.
 
-    `beyond` lists blocks that continue the published head, oldest first, which nobody was told of; `adopted` if they were taken.
+    `beyond` lists blocks that continue the published head, oldest first, which nobody was informed of; `adopted` if they were taken.
     """
 
     dataset: DatasetId
@@ -240,7 +240,7 @@ class _Rebuilding:
         return self._adopted(found, head, beyond) if adopt else found
 
     def _adopted(self, found: RebuiltDataset, head: Head, beyond: list[EncodedBlock]) -> RebuiltDataset:
-        """Blocks that nobody was told of are taken only if all that they name is there."""
+        """Blocks that nobody was informed of are taken only if all that they name is there."""
         missing = missing_object(self._dataset, beyond, objects=self._repository.objects)
         if missing is not None:
             return replace(found, problem=_damaged(missing, "blocks beyond refs/head name an object that is not there"))

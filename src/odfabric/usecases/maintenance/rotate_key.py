@@ -16,7 +16,7 @@ from odfabric.formats.secrets.sealed_form import FORM
 from odfabric.ports.node.sealing import KeyRotation, SealedRow, SealedStore, Sealing
 
 Listener = Callable[[str, int], None]
-"""Told of which store how many secrets are sealed with the new key."""
+"""Called with a store and how many secrets are sealed with the new key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class UnopenedSecret:
 class RotatedKey:
     """What a rotation did.
 
-    `resumed` tells that it continued an interrupted one; `sealed` counts secrets by store.
+    `resumed` says that it continued an interrupted one; `sealed` counts secrets by store.
     """
 
     resumed: bool

@@ -23,7 +23,7 @@ EMAIL_CHARACTERS_MAX = 254
 
 
 def find_account(name: str, *, subject: Subject, ports: PeoplePorts) -> Account:
-    """An account by its name, for whoever has an account.
+    """An account by its name, for anyone who has an account.
 
     Raises Unauthenticated, AccessDenied for a narrow token, NotFound.
     """

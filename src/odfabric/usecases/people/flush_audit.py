@@ -118,6 +118,6 @@ def _row(stored: StoredAuditEntry) -> dict[str, object]:
         "dataset": str(entry.dataset) if entry.dataset else None,
         "detail": json.dumps(dict(entry.detail), sort_keys=True, ensure_ascii=False) if entry.detail else None,
     }
-    # The number in the log tells equal entries apart; alone it would begin again where a database is made again.
+    # The number in the log distinguishes equal entries; alone it would begin again where a database is made again.
     said = json.dumps([stored.id, str(entry.at), row], sort_keys=True)
     return {"id": hashlib.sha256(said.encode()).hexdigest()[:ID_CHARACTERS], **row}

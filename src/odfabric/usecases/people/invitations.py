@@ -1,6 +1,6 @@
 """Single-use links: for a new account, a new password, and the first admin.
 
-Invariant: only the hash of a code is stored, and of several who use one link one succeeds. Whoever follows a link chooses name (unless it is
+Invariant: only the hash of a code is stored, and of several who use one link one succeeds. Anyone who follows a link chooses name (unless it is
 given) and password.
 """
 

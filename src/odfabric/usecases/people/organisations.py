@@ -49,7 +49,7 @@ def create_organisation(
 def list_members(name: str, *, subject: Subject, ports: PeoplePorts) -> Sequence[tuple[Account, Membership]]:
     """Members, for members and admins of the node.
 
-    Others are told that there is no such organisation.
+    Others are informed that there is no such organisation.
 
     Raises NotFound, AccessDenied for a token that may not read it.
     """

@@ -2,7 +2,7 @@
 
 Invariant: nobody but their account sees them, admins neither.
 
-They are text: whoever runs one is asked for rights as for any other query.
+They are text: anyone who runs one is asked for rights as for any other query.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Sharing a dataset: who has which role on it, and whether everybody may read it.
 
-Invariant: nobody gives or takes a role above their own; the system's datasets are given to readers only. Whoever has a role may give it
+Invariant: nobody gives or takes a role above their own; the system's datasets are given to readers only. Anyone who has a role may give it
 back.
 """
 

@@ -1,6 +1,6 @@
 """Sign-in by password or OpenID Connect identity, for a session or a token.
 
-Invariant: a wrong password and an unknown name take the same work and get the same answer; whoever has signed in gets a new session, never
+Invariant: a wrong password and an unknown name take the same work and get the same answer; anyone who has signed in gets a new session, never
 one that was there before. Not here: how often somebody may try (the edge), the provider's protocol (`ports.people.identity_provider`).
 """
 

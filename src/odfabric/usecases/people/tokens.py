@@ -186,7 +186,7 @@ def revoke_token(token_id: str, *, subject: Subject, ports: PeoplePorts) -> None
 def inspect_token(text: str, *, subject: Subject, ports: PeoplePorts) -> tuple[AccessToken, Account]:
     """Whose a token is that somebody has found, and its state.
 
-    For admins of the node, and for whoever may manage its account.
+    For admins of the node, and for anyone who may manage its account.
 
     Raises what `find_token` raises; TokenUnknown too for a token that the subject may not know of.
     """

@@ -2,7 +2,7 @@
 
 Accounts, roles, tokens, invitations and audit entries.
 
-Invariant: no value holds a secret; what a secret is told in (a new token, a new link) is made by its caller. Pure.
+Invariant: no value holds a secret; what a secret is reported in (a new token, a new link) is made by its caller. Pure.
 """
 
 from __future__ import annotations

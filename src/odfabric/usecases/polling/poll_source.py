@@ -387,7 +387,7 @@ def _is_http(source: SetPollingSource) -> bool:
 def _is_uncacheable(state: ChainState, source: SetPollingSource) -> bool:
     """Whether taking the content could repeat rows.
 
-    There are records, no state tells what is new, and no key does.
+    There are records, no state says what is new, and no key does.
     """
     return state.last_offset is not None and state.source_state is None and repeats_rows(source.merge)
 

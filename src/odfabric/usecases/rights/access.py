@@ -133,7 +133,7 @@ class Access:
         """The dataset of a path, if the subject may do this to it.
 
         Raises NotFound in the same words, after the same look-ups, whether there is no such dataset, its name could not be one, or the
-        subject may not read it; InvalidName only where the subject has an account: it tells nothing but the grammar of names.
+        subject may not read it; InvalidName only where the subject has an account: it says nothing but the grammar of names.
         """
         shown = f"{account}/{name}"
         try:

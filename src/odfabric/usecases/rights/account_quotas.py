@@ -1,6 +1,6 @@
 """Limits of accounts: datasets, bytes, pushes, running queries.
 
-Invariant: an account's own limit, set by an admin, wins over the node's. Datasets and bytes count for the account that owns them, whoever
+Invariant: an account's own limit, set by an admin, wins over the node's. Datasets and bytes count for the account that owns them, anyone who
 adds to them; pushes and queries for the account that asks. The node's own account has no limits.
 """
 
@@ -20,7 +20,7 @@ from odfabric.usecases.chain.repository import Repository
 
 PUSH_WINDOW_S = 60
 USED_UP_RETRY_S = 3600
-"""What an account is told that must first delete something."""
+"""The refusal of an account that must first delete something."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

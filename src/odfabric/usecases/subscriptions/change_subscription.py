@@ -1,6 +1,6 @@
 """Pause, resume, test a subscription, rotate its secret, replay its deliveries.
 
-Invariant: each change is audited in its own transaction; a subscription is found by whoever may see it, and its secret is given to nobody
+Invariant: each change is audited in its own transaction; a subscription is found by the one who may see it, and its secret is given to nobody
 but its maker. Not here: the deliveries themselves (`usecases.subscriptions.deliver`).
 """
 

@@ -1,6 +1,6 @@
 """Sign requests with the node's key, publish its public keys, give it a new one.
 
-Invariant: a key is stored before it signs, so whoever gets a signature finds its key in the key set. Not here: the form of signatures
+Invariant: a key is stored before it signs, so anyone who gets a signature finds its key in the key set. Not here: the form of signatures
 (`formats.webhooks.message_signature`), sealing of the key (`adapters.sealed`).
 """
 

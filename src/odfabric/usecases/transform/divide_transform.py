@@ -53,7 +53,7 @@ class TransformPart:
     rows_total: int
 
     def progress(self, told: EngineProgress) -> EngineProgress:
-        """What the engine tells of its transaction, told of the whole run."""
+        """What the engine says of its transaction, for the whole run."""
         if self.rows == self.rows_total:
             return told
         return EngineProgress(stage=told.stage, done=self.rows_before, total=self.rows_total)

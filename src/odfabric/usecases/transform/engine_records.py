@@ -2,7 +2,7 @@
 
 Blocks carry no engine, so the objects of a dataset have an area for that: one small JSON document for each block, engine and outcome. A
 transaction's record is stored before its block is committed, so whatever is in the chain has one. Invariants: a record is written once
-and says the same whoever writes it again; nothing in the chain depends on one, and none excuses a replay that differs, for records are
+and says the same no matter who writes it again; nothing in the chain depends on one, and none excuses a replay that differs, for records are
 not signed. Not here: replaying (`usecases.verification.replay_transactions`). Source: docs/engine.md#operations.
 """
 
@@ -27,7 +27,7 @@ RECORD_BYTES_MAX = 64 * 1024
 SHOWN_CHARACTERS_MAX = 200
 """Of what a record says; who wrote it may have been anybody."""
 ENGINE_DIGITS = 32
-"""Length of what tells engines apart in keys, in hexadecimal digits."""
+"""Length of what distinguishes engines in keys, in hexadecimal digits."""
 
 
 class EngineOutcome(Enum):

@@ -49,7 +49,7 @@ class ExpectedColumns:
             return known
         if entry.id not in self._found and len(self._found) < DATASETS_MAX:
             self._found[entry.id] = None  # also for one that is derived from itself
-            with suppress(InvalidInput, NotFound):  # what is wrong with it is told where it is declared
+            with suppress(InvalidInput, NotFound):  # what is wrong with it is reported where it is declared
                 self._found[entry.id] = self._of_sources(state) if state.transform is None else self._of_query(state)
         return self._found.get(entry.id)
 

@@ -28,7 +28,7 @@ from odfabric.ports.engine import Engine
 from odfabric.usecases.chain.repository import Repository
 
 ColumnsOf: TypeAlias = Callable[[CatalogEntry, ChainState], DataSchema | None]
-"""Tells the columns of a dataset, None if they are not known."""
+"""Gives the columns of a dataset, None if they are not known."""
 
 
 def validate_request(
@@ -43,7 +43,7 @@ def validate_request(
 ) -> ValidateRequest:
     """What the engine is asked of a transform.
 
-    `described` stands in for inputs by alias, and `expected` tells the columns of others, those without data too.
+    `described` stands in for inputs by alias, and `expected` gives the columns of others, those without data too.
     Raises NotFound for an input.
 
     `previous` is the transform that it takes the place of in a dataset of the columns `data_schema`.
@@ -119,7 +119,7 @@ def change_of(
     """What the next transaction makes of a transform replaced since the last, or None.
 
     `blocks` are the dataset's own. It depends on the chain and the two transforms alone, so a replay comes to the same. With more columns
-    than before, or set again as it was, also what says the same is computed anew. Raises Determinate.
+    than before, or set again as it was, also what says the same is computed again. Raises Determinate.
     """
     before = replaced_transform(state, blocks)
     if before is None or state.transform is None:
@@ -171,7 +171,7 @@ def means_the_same(
 
 
 def _described(event: SetTransform, inputs: Mapping[DatasetId, InputChain]) -> tuple[QueryInput, ...]:
-    """What the engine is told of those inputs of a transform that are here."""
+    """What the engine gets of those inputs of a transform that are here."""
     known = []
     for declared in event.inputs:
         dataset = input_dataset_id(declared)

@@ -87,7 +87,7 @@ def run_transform(entry: CatalogEntry, *, run: JobRun, ports: TransformPorts) ->
 
     None if nothing is due or an input has no data yet.
 
-    The result is that of all attempts of the job, but for the rows that were dropped, of which the last attempt tells its own. What the inputs have new is taken by as many transactions as its size asks for, each committed by itself: those that were
+    The result is that of all attempts of the job, but for the rows that were dropped, of which the last attempt gives its own. What the inputs have new is taken by as many transactions as its size asks for, each committed by itself: those that were
     committed before a failure or cancellation stay, and the next run goes on behind them. What comes to the inputs meanwhile waits.
     After a change of the query that needs a migration there is one transaction, whatever its size: it reads from the beginning.
     Raises InvalidRequest without a transform, InvalidQuery, IncompatibleSchema, ChainsDiverged, NotFound for an input that is
@@ -192,7 +192,7 @@ def execute_plan(
         return path.relative_to(exchange.root).as_posix()
 
     migrates = plan.change is not None and plan.change.migrates
-    # What is computed anew does not need what was kept: it may be lost.
+    # What is computed again does not need what was kept: it may be lost.
     files = checkpoint_files(plan.dataset_id, () if migrates else checkpoints, folder, repository)
     data_path, checkpoint_path = folder / "new-data", folder / "new-checkpoint"
     request = TransformRequest(

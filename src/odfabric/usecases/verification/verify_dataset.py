@@ -63,7 +63,7 @@ AWAY = ("unavailable", "outcome-unknown", "lease-lost")
 """Codes of errors that say nothing of the dataset."""
 
 CHECKPOINT_SIGN_BYTES = 8
-"""Length of what tells checkpoints of one engine from those of others."""
+"""Length of what distinguishes checkpoints of one engine from those of others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,7 +190,7 @@ def _verify_published(verification: _Verification, before: _Published) -> None:
     """
     if before.agrees:
         return
-    # Whoever is publishing holds this lock.
+    # The publisher holds this lock.
     with verification.repository.objects.exclusive(head_key(verification.dataset)):
         now = _published(verification)
     if now == before:

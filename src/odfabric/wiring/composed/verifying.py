@@ -1,4 +1,4 @@
-"""Verification for whoever looks at a page, bound to a node's ports."""
+"""Verification for anyone who looks at a page, bound to a node's ports."""
 
 from __future__ import annotations
 

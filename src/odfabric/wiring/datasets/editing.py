@@ -1,6 +1,6 @@
 """Changes of a dataset's transform, sources and info, bound to a node's ports.
 
-Owns the binding, like `node`. Each change is a commit, so the outbox is told.
+Owns the binding, like `node`. Each change is a commit, so the outbox gets it.
 """
 
 from __future__ import annotations

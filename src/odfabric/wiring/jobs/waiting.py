@@ -1,4 +1,4 @@
-"""What is told to somebody who waits for a job."""
+"""What somebody who waits for a job sees."""
 
 from __future__ import annotations
 

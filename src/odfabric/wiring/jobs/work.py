@@ -1,6 +1,6 @@
 """What jobs do, bound to the ports of a node.
 
-Owns the table of kinds of jobs and the check that whoever asked for a job still has the right to it when it is done. Not here: leases and
+Owns the table of kinds of jobs and the check that the one who asked for a job still has the right to it when it is done. Not here: leases and
 retries (`usecases.jobs.run_job`).
 """
 

@@ -1,4 +1,4 @@
-"""What a process of the node tells about itself, as Prometheus reads it.
+"""What a process of the node gives about itself, as Prometheus reads it.
 
 Owns the registry of a process: jobs that wait, calls of the stores of shards, the walls around the engine, the disk, the process itself. Nothing is counted here that is not
 counted where it happens.
@@ -54,7 +54,7 @@ class JobsCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """See prometheus-client.
 
-        A database that does not answer tells no jobs, which is not the same as none.
+        A database that does not answer gives no jobs, which is not the same as none.
         """
         gauge = GaugeMetricFamily("odf_jobs_unfinished", "Jobs that wait or are done", labels=["kind", "status"])
         try:
@@ -85,7 +85,7 @@ class FlowsCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """See prometheus-client.
 
-        A database that does not answer tells no flows, which is not the same as none.
+        A database that does not answer gives no flows, which is not the same as none.
         """
         try:
             flows = self._flows.page(limit=FLOWS_COUNTED_MAX)
@@ -121,7 +121,7 @@ class DutiesCollector(Collector):
         self._clock = clock
 
     def collect(self) -> Iterator[Metric]:
-        """See prometheus-client. A database that does not answer tells nothing."""
+        """See prometheus-client. A database that does not answer says nothing."""
         try:
             reports = self._duties.reports()
         except OdfError:
@@ -143,7 +143,7 @@ class SubscriptionsCollector(Collector):
         self._subscriptions = subscriptions
 
     def collect(self) -> Iterator[Metric]:
-        """See prometheus-client. A database that does not answer tells nothing."""
+        """See prometheus-client. A database that does not answer says nothing."""
         try:
             counted = self._subscriptions.counted()
         except OdfError:
@@ -159,7 +159,7 @@ class DiskCollector(Collector):
         self._look = look
 
     def collect(self) -> Iterator[Metric]:
-        """See prometheus-client. A disk that does not answer tells nothing."""
+        """See prometheus-client. A disk that does not answer says nothing."""
         disk = self._look()
         if disk is None:
             return

@@ -84,7 +84,7 @@ def places(settings: Settings) -> Places:
         usage = shutil.disk_usage(settings.workspace)
         counted = os.statvfs(settings.workspace)
     except OSError:
-        disk = None  # a page that tells what is wrong must come when the disk is
+        disk = None  # a page that says what is wrong must come when the disk is
     else:
         disk = Disk(usage.free, usage.total, counted.f_favail, counted.f_files)
     return Places(

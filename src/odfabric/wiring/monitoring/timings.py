@@ -135,7 +135,7 @@ class Timings:
     def engine_call(self, call: str, progress: ProgressListener | None = None) -> Iterator[ProgressListener]:
         """Measure a call and its phases.
 
-        Gives the listener to be told instead of `progress`.
+        Gives the listener to be informed instead of `progress`.
         """
         phases = _Phases(call, self._engine_phases, progress)
         began, outcome = time.perf_counter(), "failed"
@@ -154,7 +154,7 @@ class Timings:
 
 
 class _Phases:
-    """Phases of one call, told one after the other."""
+    """Phases of one call, reported one after the other."""
 
     def __init__(self, call: str, histogram: Histogram, progress: ProgressListener | None) -> None:
         self._call = call

@@ -128,7 +128,7 @@ def _locks(settings: Settings, closing: ExitStack) -> Exclusive:
     server = database_server(settings)
     if server is None:
         return unshared_locks(settings)
-    # Connections of their own: whoever holds a lock asks the database for other things meanwhile.
+    # Connections of their own: anyone who holds a lock asks the database for other things meanwhile.
     held = Database(server, busy_s_max=settings.database_busy_s_max, connections_max=settings.database_locks_max)
     closing.callback(held.close)
     return SqlLocks(held).exclusive

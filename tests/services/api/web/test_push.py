@@ -118,7 +118,7 @@ def test_a_push_that_takes_longer_leads_to_its_job(tmp_path: Path) -> None:
 
 
 def tried(browser: httpx.Client, path: str, rows: str, **fields: str) -> httpx.Response:
-    """The page that tells what a push would do."""
+    """The page that says what a push would do."""
     answer = browser.post(f"{path}/-/push/try", data=fields, files={"file": ("rows.ndjson", rows)})
     return job_done(browser, answer)
 

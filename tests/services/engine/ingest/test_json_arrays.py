@@ -123,7 +123,7 @@ def test_at_once_is_one_by_one(arrow: pa.DataType, formats: TextFormats, words: 
         assert wanted is found
         return
     assert found.type == wanted.type
-    assert [str(value) for value in found] == [str(value) for value in wanted]  # tells 0.0 from -0.0
+    assert [str(value) for value in found] == [str(value) for value in wanted]  # distinguishes 0.0 from -0.0
 
 
 @pytest.mark.parametrize("text", ["1 2", "", "1,", "[1", '{"a":1}}', "nul", "NaN", '"', "\u00a01", "tru", "-", "{]"])

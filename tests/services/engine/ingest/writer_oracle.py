@@ -171,7 +171,7 @@ def instant(text: str) -> Instant:
 
 
 def comparable(row: Row) -> Row:
-    """A row with times as texts of one form, whoever wrote it."""
+    """A row with times as texts of one form, no matter who wrote it."""
     return {name: _text(value) for name, value in sorted(row.items())}
 
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 from odfabric.formats.slices.logical_hash import logical_hash_of_parquet
 from odfabric.model.instant import Instant
 from odfabric_engine_spark.compile.compile_query import input_tables, judged_transform
-from odfabric_engine_spark.plan.query_classes import AggregateQuery
+from odfabric_engine_spark.compile.staged_query import StagedQuery
 from odfabric_engine_spark.spark.frames.spark_types import spark_schema
 from odfabric_engine_spark.sql import gate
 from tests.services.engine.laws.grammar.dialects import Dialect
@@ -153,7 +153,7 @@ def _goes_by_blocks(sliced: Derivative) -> bool:
         return True
     tables = input_tables([(one.query_alias, one.vocabulary, one.data_schema) for one in request.inputs])
     judged = judged_transform(sliced.call, request.transform, tables, request.vocabulary)
-    return isinstance(judged.query, AggregateQuery)
+    return isinstance(judged.query, StagedQuery) and judged.query.streamed is not None
 
 
 def _blocks_of_last(sliced: Derivative) -> int:

@@ -92,7 +92,7 @@ def inputs_of(case: Case, folder: Path) -> list[Input]:
 
 
 def net_rows(records: Sequence[Row]) -> Counter[Row]:
-    """Net rows of records (op first), floats told apart by their bits."""
+    """Net rows of records (op first), floats distinguished by their bits."""
     found: Counter[Row] = Counter()
     for op, *row in records:
         found[exact(row)] += 1 if op in (A, CT) else -1
@@ -255,7 +255,7 @@ def compare(who: str, text: str, wanted: Sequence[Row], records: Sequence[Row]) 
 
 
 def exact(value: Any) -> Any:
-    """A value that can be a key and tells floats apart by their bits."""
+    """A value that can be a key and distinguishes floats by their bits."""
     if isinstance(value, float):
         return ("float", "nan" if math.isnan(value) else value.hex())
     if isinstance(value, list | tuple):

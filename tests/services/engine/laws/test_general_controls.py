@@ -44,7 +44,7 @@ def _null_supplying_side_as_key(patch: pytest.MonkeyPatch) -> None:
 
 
 def _expressions_of_full_joins_as_key(patch: pytest.MonkeyPatch) -> None:
-    plain = Inference._carried
+    plain = Inference.carried_keys
 
     def carried(self: Inference, kind: str, pair: Any, component: Any, columns: dict[int, Any]) -> Any:
         if kind != "FullOuter":
@@ -53,7 +53,7 @@ def _expressions_of_full_joins_as_key(patch: pytest.MonkeyPatch) -> None:
         sides = [pair.left, pair.right]
         return [(make(self._catalyst.seq(order)), component) for order in (sides, sides[::-1])]
 
-    patch.setattr(Inference, "_carried", carried)
+    patch.setattr(Inference, "carried_keys", carried)
 
 
 def _null_keys_are_dropped(patch: pytest.MonkeyPatch) -> None:
@@ -75,7 +75,7 @@ def _sessions_as_key(patch: pytest.MonkeyPatch) -> None:
 
 
 def _not_in_by_key(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(NullAwareJoins, "_is_two_valued", lambda *_: True)
+    patch.setattr(NullAwareJoins, "is_two_valued", lambda *_: True)
 
 
 def _nothing_was_before_the_first(patch: pytest.MonkeyPatch) -> None:
@@ -96,8 +96,8 @@ def _ties_of_groups_stay(patch: pytest.MonkeyPatch) -> None:
 
 
 def _moments_take_rows_as_they_come(patch: pytest.MonkeyPatch) -> None:
-    plain = ordered_folds._text
-    patch.setattr(ordered_folds, "_text", lambda *args, **more: plain(*args, **more).replace("sort_array(", "("))
+    plain = ordered_folds.fold_text
+    patch.setattr(ordered_folds, "fold_text", lambda *args, **more: plain(*args, **more).replace("sort_array(", "("))
 
 
 def _nothing_waits(patch: pytest.MonkeyPatch) -> None:
@@ -105,11 +105,11 @@ def _nothing_waits(patch: pytest.MonkeyPatch) -> None:
 
 
 def _closing_touches_nothing(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(RowsRun, "_closing", lambda *_: np.zeros(0, dtype=np.uint64))
+    patch.setattr(RowsRun, "closing_hashes", lambda *_: np.zeros(0, dtype=np.uint64))
 
 
 def _nobody_waits_for_a_partner(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(outer_interval_join, "_WAITING_SIDES", {})
+    patch.setattr(outer_interval_join, "WAITING_SIDES", {})
 
 
 def _state_is_expired(patch: pytest.MonkeyPatch) -> None:
@@ -121,15 +121,15 @@ def _withdrawals_count_as_rows(patch: pytest.MonkeyPatch) -> None:
 
 
 def _every_scan_is_linear(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(key_inference, "_mark_linear", lambda *_: None)
+    patch.setattr(key_inference, "mark_linear", lambda *_: None)
 
 
 def _only_new_rows_are_touched_by_wholes(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(RowsRun, "_all_hashes", lambda *_: np.zeros(0, dtype=np.uint64))
+    patch.setattr(RowsRun, "all_hashes", lambda *_: np.zeros(0, dtype=np.uint64))
 
 
 def _what_is_made_of_keys_ties_rows_too(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(key_inference, "_is_matched", lambda *_: True)
+    patch.setattr(key_inference, "is_matched", lambda *_: True)
 
 
 def _nulls_never_meet(patch: pytest.MonkeyPatch) -> None:

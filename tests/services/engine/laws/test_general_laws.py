@@ -3,7 +3,7 @@
 `ODF_LAW_CASES` says how many random compositions run (default 15 at night, 8 by day). From 100 on every named shape of `general_shapes` runs too, once
 per hundred, and both judges judge every transaction; below, a third of the shapes runs at night and half of
 that by day, others each day. `ODF_LAW_SEED` moves all to
-other numbers, and what is not told by it are those of one of three days: these find what a change broke, long runs find what is new. A
+other numbers, and what is not reported by it are those of one of three days: these find what a change broke, long runs find what is new. A
 failure names its case; `ODF_LAW_ONLY` runs that alone, for instance `composed:123` or
 `left:4;left:5`. A case is 2 to 6 transactions. `ODF_LAW_HISTORIES` gives each query so many changelogs (two where there is little time), each a case
 (`composed:123+4` is the fourth after the first): judging a query takes longer than a case of it. `ODF_LAW_FROM` goes on with a run that was
@@ -54,7 +54,7 @@ PLANNED = "spark.sql.execution.arrow.localRelationThreshold"
 """Whether rows are part of Spark's plan or lie beside it."""
 
 AGAIN_EVERY = max(4, HISTORIES)
-"""Of so many cases one is run again for L5, of each query no more than one: its plan is made anew for that."""
+"""Of so many cases one is run again for L5, of each query no more than one: its plan is made again for that."""
 
 
 def case_named(name: str) -> GeneralCase:
@@ -109,10 +109,10 @@ def _problems(names: Sequence[str], lab: Lab, tally: Tally) -> Iterator[str]:
         with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(AT_ONCE) as pool:
             patch.setitem(gate.GATE_CONF, "spark.sql.shuffle.partitions", str(chance.randint(1, 3)))
             patch.setitem(gate.GATE_CONF, PLANNED, "1m")
-            patch.setattr(hash_joins, "_ROWS_MIN", chance.choice((0, hash_joins._ROWS_MIN)))
+            patch.setattr(hash_joins, "ROWS_MIN", chance.choice((0, hash_joins.ROWS_MIN)))
             patch.setattr(partial_read, "LEFT_OUT_MIN", chance.choice((0, partial_read.LEFT_OUT_MIN)))
             patch.setattr(percentile_values, "WHOLE_ROWS_MAX", chance.choice((0, percentile_values.WHOLE_ROWS_MAX)))
-            patch.setattr(old_rows, "_LEFT_OUT_EACH", 0)
+            patch.setattr(old_rows, "LEFT_OUT_EACH", 0)
             found_by_query = pool.map(lambda name: _check_histories(name, lab, tally), names[begin : begin + BATCH])
             done = [one for each in found_by_query for one in each]
             found = [one.problem for one in done if one.problem is not None]

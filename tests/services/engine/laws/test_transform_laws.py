@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from odfabric.model.instant import Instant
-from odfabric_engine_spark.operators.aggregate import aggregate_transaction, group_sums, group_versions
+from odfabric_engine_spark.operators.aggregate import group_sums, group_versions, streamed_aggregate
 from odfabric_engine_spark.operators.aggregate.accumulators import count_and_sum
 from odfabric_engine_spark.operators.aggregate.accumulators.aggregate_functions import GroupValues
 from odfabric_engine_spark.operators.aggregate.group_state import GroupState
@@ -71,7 +71,7 @@ Break = Callable[[pytest.MonkeyPatch], None]
 
 
 def _withdrawals_count_as_rows(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(aggregate_transaction, "weights_of", lambda operations: np.ones(len(operations), dtype=np.int32))
+    patch.setattr(streamed_aggregate, "weights_of", lambda operations: np.ones(len(operations), dtype=np.int32))
 
 
 def _pairs_are_not_repaired(patch: pytest.MonkeyPatch) -> None:
@@ -103,7 +103,7 @@ def _null_is_a_value_like_another(patch: pytest.MonkeyPatch) -> None:
 
 
 def _what_was_shown_is_expired(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(GroupVersions, "_final_before", lambda *_: np.zeros(0, dtype=np.int64))
+    patch.setattr(GroupVersions, "final_before", lambda *_: np.zeros(0, dtype=np.int64))
 
 
 def _state_is_not_kept(patch: pytest.MonkeyPatch) -> None:
@@ -118,8 +118,8 @@ def _the_fastest_input_decides(patch: pytest.MonkeyPatch) -> None:
 
 
 def _unchanged_rows_are_said_again(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(change_records, "_differ", lambda rows, one, other: np.ones(len(one), dtype=bool))
-    patch.setattr(change_records, "_returned", lambda *_: False)
+    patch.setattr(change_records, "rows_differ", lambda rows, one, other: np.ones(len(one), dtype=bool))
+    patch.setattr(change_records, "is_returned", lambda *_: False)
 
 
 def _extremes_are_never_withdrawn(patch: pytest.MonkeyPatch) -> None:
@@ -128,7 +128,7 @@ def _extremes_are_never_withdrawn(patch: pytest.MonkeyPatch) -> None:
 
 
 def _late_rows_are_lost(patch: pytest.MonkeyPatch) -> None:
-    plain = SumsByPart._added
+    plain = SumsByPart.summed_or_kept
 
     def without_late(self: SumsByPart, rows: pa.Table) -> Any:
         if self._shape.end_column is not None and self._marks.before_us is not None:
@@ -136,7 +136,7 @@ def _late_rows_are_lost(patch: pytest.MonkeyPatch) -> None:
             rows = rows.filter(pa.array(ends > self._marks.before_us))
         return plain(self, rows)
 
-    patch.setattr(SumsByPart, "_added", without_late)
+    patch.setattr(SumsByPart, "summed_or_kept", without_late)
 
 
 BREAKS: dict[Break, int] = {

@@ -186,7 +186,7 @@ def test_a_machine_that_fails_is_told_without_its_paths(lab: Lab, monkeypatch: p
 
     def without_folder(tasks: GroupTasks, *given: Any) -> None:
         plain(tasks, *given)
-        tasks._folder.rmdir()
+        tasks.work_folder.rmdir()
 
     monkeypatch.setattr(GroupTasks, "__init__", without_folder)
     own = own_lab(lab)
@@ -198,7 +198,7 @@ def test_a_machine_that_fails_is_told_without_its_paths(lab: Lab, monkeypatch: p
 
 def test_parts_are_bounded(lab: Lab, monkeypatch: pytest.MonkeyPatch, runs: list[int]) -> None:
     """With more groups than parts, a task works piecewise and gives the same rows."""
-    monkeypatch.setattr(spark_tasks, "_PARTS_MAX", 1)
+    monkeypatch.setattr(spark_tasks, "PARTS_MAX", 1)
     one = Input(lab.folder, "a", SCHEMA).add([(A, 0, f"k{number}", number) for number in range(30)])
     query = "select max(event_time) event_time, k, sum(v) s from a group by k"
     found = Derivative(query, [one], lab.call, settings={**THERE, "groups_max": 2}).pull()

@@ -80,7 +80,7 @@ def _pulled_alike(
         found = []
         for derived, least in ((few, -(1 << 40)), (all_rows, 1 << 40)):
             monkeypatch.setattr(partial_read, "LEFT_OUT_MIN", least)
-            monkeypatch.setattr(old_rows, "_LEFT_OUT_EACH", max(least, 0))
+            monkeypatch.setattr(old_rows, "LEFT_OUT_EACH", max(least, 0))
             found.append(derived.pull())
         assert list(map(exact, found[0].records)) == list(map(exact, found[1].records))
     whole = of(query, inputs, call, "whole").pull()

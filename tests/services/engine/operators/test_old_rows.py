@@ -120,7 +120,7 @@ def test_what_is_looked_up_changes_nothing(
         found = []
         for derived, least in ((few, 0), (all_rows, 1 << 40)):
             monkeypatch.setattr(partial_read, "LEFT_OUT_MIN", least)
-            monkeypatch.setattr(old_rows, "_LEFT_OUT_EACH", least)
+            monkeypatch.setattr(old_rows, "LEFT_OUT_EACH", least)
             found.append(derived.pull())
         assert [list(map(exact, one.records)) for one in found[:1]] == [
             list(map(exact, one.records)) for one in found[1:]
@@ -137,7 +137,7 @@ def test_tasks_look_up_the_same(
     name: str, inputs: list[Input], engine_call: EngineCall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(partial_read, "LEFT_OUT_MIN", 0)
-    monkeypatch.setattr(old_rows, "_LEFT_OUT_EACH", 0)
+    monkeypatch.setattr(old_rows, "LEFT_OUT_EACH", 0)
     chance = Random(f"{name} by tasks")
     here = derivative(QUERIES[name], inputs, engine_call, name="here")
     there = derivative(QUERIES[name], inputs, engine_call, name="there", settings=BY_TASKS)

@@ -162,7 +162,7 @@ def test_a_result_of_one_key_that_is_too_large_is_refused(inputs: list[Input], e
 def test_what_cannot_be_stored_is_told(
     inputs: list[Input], engine_call: EngineCall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_file, "_PIECE_BYTES", 0)
+    monkeypatch.setattr(run_file, "PIECE_BYTES", 0)
     engine_call.scratch.rmdir()
     with pytest.raises(FileNotFoundError):
         pulled(JOIN, inputs, engine_call, "out", {})

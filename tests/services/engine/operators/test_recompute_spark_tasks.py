@@ -158,7 +158,7 @@ def test_tasks_of_one_stage_are_bounded(
     monkeypatch: pytest.MonkeyPatch, history: Derivative, extractions: list[int]
 ) -> None:
     """With more keys than tasks, each works piecewise and gives the same rows."""
-    monkeypatch.setattr(spark_tasks, "_TASKS_MAX", 1)
+    monkeypatch.setattr(spark_tasks, "TASKS_MAX", 1)
     history.call = with_settings(history, state_piece_rows=1)
     found = history.pull()
     assert [row["earlier"] for row in found.table.to_pylist() if row["v"] > 1] == [0, 1]

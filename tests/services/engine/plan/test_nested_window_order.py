@@ -31,7 +31,7 @@ def queries(spark: SparkProcess) -> Queries:
         (f"select lead(rn) over (partition by k order by v) x from ({LOWER})", False),
         (f"select lead(rn) over (partition by z order by event_time) x from ({LOWER})", False),
         (f"select max(rn) over (partition by k order by event_time) x from ({LOWER})", False),
-        # The window between sorts anew, after the lowest one.
+        # The window between sorts again, after the lowest one.
         (
             "select lead(rn) over (partition by k order by event_time) x, c from (select *, "
             f"count(*) over (partition by k order by event_time, z desc) c from ({LOWER}))",

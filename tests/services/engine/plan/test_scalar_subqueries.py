@@ -1,6 +1,6 @@
 """A subquery that stands for a value may find one row.
 
-A second one is an error of the data, told to the one row that reads it.
+A second one is an error of the data, reported to the one row that reads it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture(scope="module")
 def queries(spark: SparkProcess) -> Queries:
-    """Tables in which k, or z, tells the rows of b and c apart where k is below 5."""
+    """Tables in which k, or z, distinguishes the rows of b and c where k is below 5."""
     session = request_session(spark.session)
     interpret(session)
     session.conf.set("spark.sql.shuffle.partitions", "1")

@@ -117,7 +117,7 @@ def outside(tmp_path: Path) -> Iterator[Outside]:
 
 
 WITHOUT_NAMESPACES_IS_MEANT = os.environ.get("ODF_TEST_WITHOUT_NAMESPACES") == "1"
-"""Whoever runs the tests knows that this machine has none. Without that word a machine which lost them fails, and is not passed over."""
+"""Anyone who runs the tests knows that this machine has none. Without that word a machine which lost them fails, and is not passed over."""
 
 
 def has_namespaces() -> bool:

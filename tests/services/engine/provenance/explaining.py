@@ -1,4 +1,4 @@
-"""Requests for the provenance of records of derivatives, and answers as tests read them."""
+"""Requests for provenance of records, and answers as tests read them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from odfabric.model.provenance import (
     RecordProvenance,
 )
 from odfabric_engine_spark.provenance.derive import derive_provenance
-from tests.services.engine.transforming import Derivative
+from tests.services.engine.transforming import Derivative, Requests
 
 _NUMBERS = itertools.count()
 ALL_KINDS = frozenset(ProvenanceKind)
@@ -70,7 +70,7 @@ class Answer:
 
 
 def request_for(
-    derivative: Derivative,
+    derivative: Requests,
     number: int,
     offsets: Sequence[int] | None = None,
     *,

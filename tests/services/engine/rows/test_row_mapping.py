@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
@@ -21,6 +20,8 @@ from odfabric_engine_spark.plan.query_classes import LinearQuery
 from odfabric_engine_spark.rows.row_mapping import RowMapping
 from odfabric_engine_spark.spark.calls.call import EngineCall
 from odfabric_engine_spark.spark.catalyst.plan_nodes import items
+from odfabric_engine_spark.spark.frames.local_rows import local_rows
+from odfabric_engine_spark.spark.frames.result_rows import collected
 from tests.services.engine.transforming import MILLIS, input_schema
 
 pytestmark = pytest.mark.spark
@@ -124,24 +125,23 @@ def _place(value: object) -> object:
 @pytest.mark.parametrize("sql", CHOICES)
 def test_chosen_columns_are_those_of_spark(engine_call: EngineCall, sql: str) -> None:
     mapping, rows = mapping_of(engine_call, sql)
-    assert mapping._choice is not None
-    chosen, spark = mapping.table([rows]), replace(mapping, _choice=None).table([rows])
+    assert mapping.needs_no_job(rows)
+    chosen, spark = mapping.table([rows]), collected(mapping.frame([local_rows(engine_call.session, rows)]))
     assert chosen.schema.equals(spark.schema.with_metadata(None))
     assert bytes_of(chosen) == bytes_of(spark)
 
 
 @pytest.mark.parametrize("sql", WORK)
 def test_what_does_more_than_choose_is_work_for_spark(engine_call: EngineCall, sql: str) -> None:
-    mapping, _ = mapping_of(engine_call, sql)
-    assert mapping._choice is None
+    mapping, rows = mapping_of(engine_call, sql)
+    assert not mapping.needs_no_job(rows)
 
 
 def test_of_times_near_the_last_one_spark_is_asked(engine_call: EngineCall) -> None:
     mapping, rows = mapping_of(engine_call, "SELECT event_time, window(event_time, '1 hour').start AS s FROM input")
     last = pa.array([(1 << 63) - 1] * len(VALUES)).view(pa.timestamp("us", "UTC"))
     far = rows.set_column(rows.column_names.index("event_time"), "event_time", last)
-    assert mapping._choice is not None
-    assert (mapping._choice.can(rows), mapping._choice.can(far)) == (True, False)
+    assert (mapping.needs_no_job(rows), mapping.needs_no_job(far)) == (True, False)
 
 
 def bytes_of(rows: pa.Table) -> list[bytes]:

@@ -121,14 +121,14 @@ def test_a_batch_that_is_read_has_no_more_than_a_piece(lab: Lab, taken: list[int
     one = Input(own.folder, "a", SCHEMA).add(rows)
     settings = replace(own.call.settings, batch_bytes=1 << 20)
     read: list[int] = []
-    plain = InputRows._as_spark
+    plain = InputRows.as_spark
 
     def counting(self: InputRows, batch: pa.RecordBatch, path: str) -> pa.RecordBatch:
         read.append(batch.nbytes)
         return plain(self, batch, path)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(InputRows, "_as_spark", counting)
+        patch.setattr(InputRows, "as_spark", counting)
         derived = Derivative(QUERIES["map"], [one], replace(own.call, settings=settings))
         assert len(derived.pull().records) == 300
     assert len(read) > 5
@@ -148,7 +148,7 @@ def test_spark_lets_go_of_rows_that_nobody_can_reach(lab: Lab, monkeypatch: pyte
 
     A frame is in a cycle, which Python's collector finds when it has seen many objects; rows are few and large.
     """
-    monkeypatch.setattr(rows_of_spark, "_HANDED_BYTES_MAX", 1)
+    monkeypatch.setattr(rows_of_spark, "HANDED_BYTES_MAX", 1)
     rows = pa.table({"text": [WIDE, WIDE]})
     gc.disable()
     try:

@@ -62,7 +62,7 @@ ABUSE = {
     ),
     "a long sum": ("SELECT " + "+".join(["1"] * 20_000) + " AS n", TOO_COMPLEX),
 }
-"""SQL and the limit, or rule, that it must be told."""
+"""SQL and the limit, or rule, that its error must name."""
 
 WALL_S = 2.0
 PATIENCE_S = 60.0
@@ -151,7 +151,7 @@ def test_every_limit_is_told_and_nothing_is_left(bench: Bench, tmp_path: Path) -
 
     first = round_of_abuse()
     second = round_of_abuse()
-    # Spark's listeners let go of what they were told some time after the queries have ended.
+    # Spark's listeners let go of what they heard some time after the queries have ended.
     wait_until(lambda: bench.state().heap_mib <= first.heap_mib + 64, what="the heap that the first round left")
     assert bench.given_up == []
     assert second.kept == 0
@@ -163,7 +163,7 @@ HUNGRY = "SELECT size(sequence(1, 400000000 + id)) AS n FROM range(1)"
 
 
 def test_memory_is_a_limit_too(tmp_path: Path) -> None:
-    # With the collector that users get: another one tells later that memory runs out.
+    # With the collector that users get: another one reports later that memory runs out.
     engine = EngineUnderTest(tmp_path, options=("--memory-mib", "512"), jvm_options="")
     with engine.client() as client:
         with pytest.raises(LimitExceeded) as caught:

@@ -1,4 +1,4 @@
-"""Constants that fail for every row are told when a query is declared."""
+"""Constants that fail for every row are reported when a query is declared."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ def test_more_names_than_can_be_looked_for_are_told_as_they_are() -> None:
         ("select event_time, nope, never from a", ["nope", "never"]),
         ("select event_time, nope, sum(never) s from a group by event_time, nope", ["nope", "never"]),
         ("select nope from (select event_time, nope, x from a q where q.never = 1)", ["nope", "x", "q.never"]),
-        # What comes of a gap is not told: nothing cannot be taken apart.
+        # What comes of a gap is not reported: nothing cannot be taken apart.
         ("select event_time, explode(nope) as e, never from a", ["nope"]),
     ],
 )

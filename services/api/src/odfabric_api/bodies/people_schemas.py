@@ -118,7 +118,7 @@ class TokenView(Answer):
 
 
 class TokenMade(TokenView):
-    """A new token; `token` is told in this answer and never again."""
+    """A new token; `token` is shown in this answer and never again."""
 
     token: str
 
@@ -142,7 +142,7 @@ class InvitationView(Answer):
 
 
 class InvitationMade(InvitationView):
-    """A new link; it is told in this answer and never again."""
+    """A new link; it is shown in this answer and never again."""
 
     url: str
 

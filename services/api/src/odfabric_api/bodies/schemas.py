@@ -516,7 +516,7 @@ class CursorView(Answer):
 
 
 class CursorHeld(CursorView):
-    """A cursor with the fence of its holder, which is told to nobody else."""
+    """A cursor with the fence of its holder, which nobody else learns."""
 
     fence: str
 

@@ -91,7 +91,7 @@ async def put_collaborator(
 def delete_collaborator(request: Request, entry: ReadableDataset, caller: Caller, name: CollaboratorName) -> Response:
     """It stops to count at once, in streams that are open too.
 
-    Whoever has a role may give it back.
+    Anyone who has a role may give it back.
     """
     set_role(entry, name, None, version=version_of(request), subject=caller, ports=node_of(request).people)
     return Response(status_code=204)

@@ -73,7 +73,7 @@ class AcknowledgeBody(JsonModel):
     openapi_extra=json_body(CursorBody, required=True),
 )
 async def create_cursor(request: Request, entry: FollowableDataset, caller: Caller) -> Response:
-    """Whoever has the fence reads and acknowledges; the lease is prolonged by either."""
+    """Anyone who has the fence reads and acknowledges; the lease is prolonged by either."""
     node = node_of(request)
     body = await read_json(request, CursorBody, bytes_max=node.settings.json_body_bytes_max)
     made = await to_thread.run_sync(lambda: node.cursors.of(caller).create(entry, body.consumer, start=body.start))
@@ -166,6 +166,6 @@ async def acknowledge(request: Request, entry: FollowableDataset, caller: Caller
     responses=answers(None, status=204),
 )
 def delete_cursor(request: Request, entry: FollowableDataset, caller: Caller, consumer: Consumer) -> Response:
-    """Whoever holds it."""
+    """Anyone who holds it."""
     node_of(request).cursors.of(caller).delete(entry, consumer)
     return Response(status_code=204)

@@ -97,7 +97,7 @@ def get_dataset_flows(request: Request, entry: WritableDataset, caller: Caller) 
 async def put_flow(request: Request, entry: WritableDataset, caller: Caller, kind: KindName) -> Response:
     """Makes the flow, or puts it under another rule.
 
-    It runs with the rights of whoever set it last.
+    It runs with the rights of the one who set it last.
     """
     node = node_of(request)
     body = await read_json(request, FlowBody, bytes_max=node.settings.json_body_bytes_max)

@@ -47,7 +47,7 @@ async def state(
 
     What appends, retractions and corrections leave.
 
-    `source` says whether the current-state index told them or a replay of the chain; the rows are the same.
+    `source` says whether the current-state index reported them or a replay of the chain; the rows are the same.
     """
     asked = ReadState(
         as_at=None if as_at is None else instant_of("asAt", as_at),

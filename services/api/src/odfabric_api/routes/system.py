@@ -55,7 +55,7 @@ async def health(request: Request) -> Response:
 async def metrics(request: Request, caller: Admin) -> Response:
     """Jobs that wait, calls of stores, the process itself.
 
-    A worker tells its own at `ODF_WORKER_METRICS_PORT`.
+    A worker gives its own at `ODF_WORKER_METRICS_PORT`.
     """
     text = await to_thread.run_sync(node_of(request).status.metrics)
     return Response(text, media_type=CONTENT_TYPE_PLAIN_0_0_4)

@@ -169,7 +169,7 @@ def _object(request: Request, entry: CatalogEntry, folder: str, name: str) -> Re
     elif request.method == "HEAD":
         answer = Response(headers={**headers, "content-length": str(served.size)}, media_type=OCTETS)
     elif served.link is not None:
-        # The link carries no token of ours and ends soon: whoever keeps it keeps nothing.
+        # The link carries no token of ours and ends soon: anyone who keeps it keeps nothing.
         answer = Response(status_code=307, headers={"location": served.link, "cache-control": "no-store"})
     else:
         headers["content-length"] = str(end - begin)

@@ -1,7 +1,7 @@
 """64-bit hashes of byte strings.
 
 Owns the hash. Invariant: equal bytes have equal hashes, on every machine and in every version that reads the same state. It is no
-proof of equality, and no defence: whoever needs the one compares bytes, whoever lets others choose the bytes bounds the work.
+proof of equality, and no defence: anyone who needs the one compares bytes, anyone who lets others choose the bytes bounds the work.
 Not here: which bytes stand for a key (`formats.slices.canonical_rows`).
 """
 

@@ -1,7 +1,7 @@
 """Memory-mapped files that stay mapped between calls.
 
 Owns which files these are and for how long. Invariant: a file stays mapped only while it has a name elsewhere, so that no space
-is held which others believe to be free for longer than until the next call, or until the engine rests; it is told by what it is on its
+is held which others believe to be free for longer than until the next call, or until the engine rests; it is recognised by what it is on its
 device, its size and its time of change, never by its path. Not here: what files say (`checkpoint_file`).
 """
 

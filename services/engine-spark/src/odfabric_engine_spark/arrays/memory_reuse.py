@@ -1,6 +1,6 @@
 """Freed process memory: kept while calls run, returned when none does.
 
-Owns what is asked of glibc's allocator. As it comes, an array of more than 32 MiB is mapped anew each time, and the system clears its pages again: of
+Owns what is asked of glibc's allocator. As it comes, an array of more than 32 MiB is mapped again each time, and the system clears its pages again: of
 the time of a long first transaction that was a fifth. Arrow takes its memory from there too. Invariant: without calls the process keeps what it uses, no more. Elsewhere
 than on glibc nothing is asked. Not here: the heap of Java.
 """

@@ -1,6 +1,6 @@
 """Values of rows as error messages show them.
 
-Owns how a value is written for people, and how long it may be. Invariant: every value has a text. Not here: which values are told
+Owns how a value is written for people, and how long it may be. Invariant: every value has a text. Not here: which values are reported
 (`failing_rows`, `group_versions`).
 """
 

@@ -17,9 +17,9 @@ import pyarrow as pa
 from odfabric_engine_spark.arrays.array_types import Longs
 from odfabric_engine_spark.arrays.equal_runs import run_starts
 
-_FEW = 1 << 12
+FEW = 1 << 12
 """Numbers up to which packing takes longer than it saves."""
-_MANY = 1 << 20
+MANY = 1 << 20
 """Numbers from which halves are sorted at the same time, where there are cores for it."""
 _SAMPLE = 1 << 10
 """Of so many the middle is taken for that of all."""
@@ -35,7 +35,7 @@ def stable_order(keys: npt.NDArray[Any]) -> Longs:
     """
     if (keys[1:] >= keys[:-1]).all():
         return np.arange(len(keys))
-    if len(keys) <= _FEW:
+    if len(keys) <= FEW:
         return np.argsort(keys, kind="stable")
     return _order(_above_least(keys), pa.cpu_count())
 
@@ -43,10 +43,10 @@ def stable_order(keys: npt.NDArray[Any]) -> Longs:
 def _order(numbers: npt.NDArray[np.uint64], at_once: int) -> Longs:
     """As `stable_order`, by so many threads."""
     bits = int(numbers.max()).bit_length()
-    if at_once > 1 and bits > _DIGIT_BITS and len(numbers) >= _MANY:
+    if at_once > 1 and bits > _DIGIT_BITS and len(numbers) >= MANY:
         sample = np.sort(numbers[:: max(len(numbers) // _SAMPLE, 1)])
         lower = numbers < sample[len(sample) // 2]
-        if _MANY // 4 <= int(lower.sum()) <= len(numbers) - _MANY // 4:
+        if MANY // 4 <= int(lower.sum()) <= len(numbers) - MANY // 4:
             return _order_in_halves(numbers, lower, at_once)
     return _order_by_digits(numbers) if bits <= 2 * _DIGIT_BITS else _order_packed(numbers, bits)
 
@@ -96,7 +96,7 @@ def _order_by_digits(numbers: npt.NDArray[np.uint64]) -> Longs:
 def _side_by_side(columns: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
     """As few columns as order like these: neighbours and places packed in 64 bits."""
     count = len(columns[0])
-    if count <= _FEW:
+    if count <= FEW:
         return list(columns)
     free = _BITS - count.bit_length()
     found = [columns[-1]]

@@ -21,13 +21,12 @@ from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric_engine_spark.compile.expected_state import expected_states, notes_on
 from odfabric_engine_spark.compile.output_schema import output_shape
 from odfabric_engine_spark.compile.plan_to_stages import staged_query, without_unread
-from odfabric_engine_spark.compile.query_classification import classify
 from odfabric_engine_spark.compile.record_columns import check_records_unread
+from odfabric_engine_spark.compile.row_wise_query import row_wise_query
 from odfabric_engine_spark.compile.staged_query import StagedQuery
-from odfabric_engine_spark.operators.aggregate.aggregate_plan import AggregatePlan
 from odfabric_engine_spark.plan.input_tables import InputTable
 from odfabric_engine_spark.plan.normal_plan import normal_plan
-from odfabric_engine_spark.plan.query_classes import AggregateQuery, LinearQuery
+from odfabric_engine_spark.plan.query_classes import LinearQuery
 from odfabric_engine_spark.plan.resolution import ResolvedQuery, resolve_steps
 from odfabric_engine_spark.rows.input_scan import columns_needed
 from odfabric_engine_spark.rows.output_shape import OutputShape
@@ -47,15 +46,12 @@ from odfabric_engine_spark.sql.refusal import CASE_BEHIND, Refused, refusal, sho
 class JudgedTransform:
     """A transform that can run.
 
-    `aggregate` is what an AggregateQuery needs. `plan` is the analysed one.
-
-    `needed` are the columns of each scan that a query without stages reads; stages know their own. `meaning` tells apart what it
-    reads of its inputs and makes of it.
+    `plan` is the analysed one. `needed` are the columns of each scan that a row-wise query reads; stages know their own. `meaning`
+    distinguishes what it reads of its inputs and makes of it.
     """
 
-    query: LinearQuery | AggregateQuery | StagedQuery
+    query: LinearQuery | StagedQuery
     shape: OutputShape
-    aggregate: AggregatePlan | None
     needed: tuple[frozenset[str], ...]
     plan: Plan
     meaning: str
@@ -110,18 +106,11 @@ def judge_transform(
         shape = output_shape(query, tables, vocabulary, written=resolved.plan)
     except Refused as refused:
         raise Refused(refused.problems, step=len(steps) - 1 if refused.step is None else refused.step) from None
-    if isinstance(query, StagedQuery):
-        return JudgedTransform(query, shape, None, (), resolved.plan, _meaning(query))
-    aggregate = AggregatePlan.of(query) if isinstance(query, AggregateQuery) else None
-    plan = query.below if isinstance(query, AggregateQuery) else query.plan
-    results = output_of(plan) if aggregate is None else aggregate.rows.named
-    needed = tuple(columns_needed(query.catalyst, plan, results))
-    return JudgedTransform(query, shape, aggregate, needed, resolved.plan, _meaning(query))
-
-
-def _meaning(query: LinearQuery | AggregateQuery | StagedQuery) -> str:
-    plan = query.above if isinstance(query, AggregateQuery) else query.plan
-    return sha3_256(meaning_of(without_unread(query.catalyst, plan)).encode()).hexdigest()
+    needed: tuple[frozenset[str], ...] = ()
+    if isinstance(query, LinearQuery):
+        needed = tuple(columns_needed(query.catalyst, query.plan, output_of(query.plan)))
+    meaning = sha3_256(meaning_of(without_unread(query.catalyst, query.plan)).encode()).hexdigest()
+    return JudgedTransform(query, shape, needed, resolved.plan, meaning)
 
 
 def _query(
@@ -129,17 +118,12 @@ def _query(
     tables: Mapping[str, InputTable],
     vocabulary: DatasetVocabulary,
     temporal_tables: Mapping[str, tuple[str, ...]],
-) -> LinearQuery | AggregateQuery | StagedQuery:
-    """A query with a way of its own where it has one, in stages otherwise.
-
-    Raises Refused.
-    """
-    try:
-        query = classify(resolved, tables, operation_name=vocabulary.operation_type)
-    except Refused:
+) -> LinearQuery | StagedQuery:
+    """Row-wise queries map records one by one, all others run in stages. Raises Refused."""
+    query = row_wise_query(resolved, operation_name=vocabulary.operation_type)
+    if query is None:
         return staged_query(normal_plan(resolved, tables, temporal_tables))
-    if isinstance(query, LinearQuery):
-        check_records_unread(query, tables, operation=vocabulary.operation_type)
+    check_records_unread(query, tables, operation=vocabulary.operation_type)
     return query
 
 
@@ -211,13 +195,13 @@ def accepted_query(request: ValidateRequest, call: EngineCall) -> ValidateResult
     _check_names(judged, request, steps, bytes_max=call.settings.column_name_bytes_max)
     query = judged.query
     name = "linear" if isinstance(query, LinearQuery) else query.operator_class
-    keys = _keys(query)
+    keys = () if isinstance(query, LinearQuery) else query.keys
     return ValidateResult(
         problems=(),
         data_schema=judged.shape.data_schema,
         operator_class=name,
         keys=keys,
-        states=expected_states(query, keys),
+        states=expected_states(query),
         notes=notes_on(query),
         operators=operators_of(judged.plan, steps, operator_class=name),
         meaning=judged.meaning,
@@ -255,17 +239,6 @@ def _judge_text(call: EngineCall, steps: Sequence[SqlQueryStep], aliases: Sequen
         except Refused as refused:
             raise Refused(refused.problems, step=number) from None
         known.add(step.alias or "")
-
-
-def _keys(query: LinearQuery | AggregateQuery | StagedQuery) -> tuple[str, ...]:
-    if isinstance(query, StagedQuery):
-        return query.keys
-    return () if isinstance(query, LinearQuery) else tuple(_key_text(query, at) for at in range(len(query.columns)))
-
-
-def _key_text(query: AggregateQuery, index: int) -> str:
-    column = query.columns[index]
-    return "window" if column.is_window else str(column.expression.sql())
 
 
 def refused_query(problems: Sequence[QueryProblem]) -> ValidateResult:

@@ -1,7 +1,7 @@
 """What ValidateQuery says about the state a query will keep.
 
 Owns the words for it: what each stage keeps between transactions, and what a user should know of a query that is accepted.
-Invariant: it is told of the very stages that transactions run. Not here: states themselves (`state`), how a query is cut
+Invariant: it describes the very stages that transactions run. Not here: states themselves (`state`), how a query is cut
 (`compile.key_inference`). Source: docs/engine.md#operations; docs/engine.md#keys-and-stages.
 """
 
@@ -13,7 +13,7 @@ from odfabric.model.engine import KeptBy, QueryState
 from odfabric_engine_spark.compile.staged_query import StagedQuery
 from odfabric_engine_spark.plan.partitioning.partition_keys import StageScan, Subplan
 from odfabric_engine_spark.plan.partitioning.stages import GroupStage, RowsStage, Stage, shown_keys
-from odfabric_engine_spark.plan.query_classes import AggregateQuery, LinearQuery
+from odfabric_engine_spark.plan.query_classes import LinearQuery
 
 _EARLIER = "an earlier part of the query"
 _ONE_KEY = (
@@ -27,23 +27,16 @@ _MEETS_ALL = (
 )
 
 
-def expected_states(
-    query: LinearQuery | AggregateQuery | StagedQuery, group_keys: tuple[str, ...]
-) -> tuple[QueryState, ...]:
-    """What each stateful part of a query keeps, in running order.
-
-    `group_keys`: of an aggregate's groups.
-    """
+def expected_states(query: LinearQuery | StagedQuery) -> tuple[QueryState, ...]:
+    """What each stateful part of a query keeps, in running order."""
     if isinstance(query, LinearQuery):
         return ()
-    if isinstance(query, AggregateQuery):
-        return (QueryState(kept=KeptBy.GROUPS, keys=group_keys, relations=tuple(scan.alias for scan in query.scans)),)
     return tuple(state for stage in query.stages for state in _states_of(stage))
 
 
-def notes_on(query: LinearQuery | AggregateQuery | StagedQuery) -> tuple[str, ...]:
+def notes_on(query: LinearQuery | StagedQuery) -> tuple[str, ...]:
     """Notes on an accepted query: where a change reaches beyond its keys' rows."""
-    if not isinstance(query, StagedQuery):
+    if isinstance(query, LinearQuery):
         return ()
     subplans = [subplan for stage in query.stages if isinstance(stage, RowsStage) for subplan in stage.subplans]
     notes = (note for subplan in subplans for note in _notes_of(subplan, query))

@@ -310,7 +310,7 @@ class Inference:
 
     def _accumulates(self, plan: Plan) -> bool:
         """Whether an aggregate keeps statistics of its groups instead of rows."""
-        return can_accumulate(self._catalyst, plan)
+        return can_accumulate(plan)
 
     def _group_stage(self, plan: Plan, node: Node, value: Value, timed: TimedFilter | None) -> tuple[Node, Value]:
         if not value.free or _closes(node):
@@ -468,7 +468,7 @@ class Inference:
                 left, left_value = self._cut(left, left_value)
                 right, right_value = self._cut(right, right_value)
                 traced = self._pairs(pairs, left_value, right_value)
-        _mark_linear(kind, left_value, right_value)
+        mark_linear(kind, left_value, right_value)
         whole = _whole(traced)
         if not whole:
             return self._join_without_key(plan, (left, left_value), (right, right_value), bounds)
@@ -477,7 +477,7 @@ class Inference:
         subplan = _joined(Value(subplans, {}), components, always=False)
         if self._limited is None:
             subplan.matched = tuple(
-                at for at, each in enumerate(components) if not whole[at][0].of_nulls and _is_matched(each, subplans)
+                at for at, each in enumerate(components) if not whole[at][0].of_nulls and is_matched(each, subplans)
             )
         columns: dict[int, Component] = {}
         if kind in LEFT_KEPT:
@@ -486,7 +486,7 @@ class Inference:
             columns.update(right_value.columns)
         carried: list[tuple[Expression, Component]] = []
         for (pair, _, _), component in zip(whole, components, strict=True):
-            carried += self._carried(kind, pair, component, columns)
+            carried += self.carried_keys(kind, pair, component, columns)
         bounded_part = self._bounded_part(bounds, left_value, right_value)
         partly = {**left_value.columns, **right_value.columns}
         return Node(plan, [left, right], bounded_part=bounded_part), Value([subplan], columns, carried, partly)
@@ -498,7 +498,7 @@ class Inference:
         comparable = [pair for pair in pairs if can_be_compared(pair)]
         return [(pair, self._tracer.key(pair.left, left), self._tracer.key(pair.right, right)) for pair in comparable]
 
-    def _carried(
+    def carried_keys(
         self, kind: str, pair: EqualPair, component: Component, columns: dict[int, Component]
     ) -> list[tuple[Expression, Component]]:
         """Expressions over the result that have the key's value."""
@@ -561,7 +561,7 @@ def _whole(traced: Sequence[_Pair]) -> list[tuple[EqualPair, Component, Componen
     return [(pair, one, other) for pair, one, other in traced if one is not None and other is not None]
 
 
-def _is_matched(component: Component, subplans: Sequence[Subplan]) -> bool:
+def is_matched(component: Component, subplans: Sequence[Subplan]) -> bool:
     """Whether rows in which it is null meet none below either.
 
     Each is mapped alone there, or is matched by the same.
@@ -576,7 +576,7 @@ def _is_matched(component: Component, subplans: Sequence[Subplan]) -> bool:
     )
 
 
-def _mark_linear(kind: str, left: Value, right: Value) -> None:
+def mark_linear(kind: str, left: Value, right: Value) -> None:
     """Mark sides whose rows are not mapped one by one.
 
     A row may be shown though it meets none, or hidden because it does.

@@ -18,7 +18,7 @@ from odfabric.formats.slices.slice_schema import check_storable
 from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric_engine_spark.compile.staged_query import StagedQuery
 from odfabric_engine_spark.plan.input_tables import InputTable, scan_alias
-from odfabric_engine_spark.plan.query_classes import AggregateQuery, LinearQuery
+from odfabric_engine_spark.plan.query_classes import LinearQuery
 from odfabric_engine_spark.plan.time.event_times import sources_of
 from odfabric_engine_spark.rows.output_shape import OutputShape
 from odfabric_engine_spark.spark.catalyst.plan_nodes import Expression, Plan, children, expr_id, is_attribute, output_of
@@ -37,7 +37,7 @@ _AS_PLAIN_VALUES = (
 
 
 def output_shape(
-    query: LinearQuery | AggregateQuery | StagedQuery,
+    query: LinearQuery | StagedQuery,
     tables: Mapping[str, InputTable],
     vocabulary: DatasetVocabulary,
     *,
@@ -49,7 +49,7 @@ def output_shape(
 
     `written` is the plan that knows where the query's text has them.
     """
-    plan = query.above if isinstance(query, AggregateQuery) else query.plan
+    plan = query.plan
     schema = StructType.fromJson(_parse_datatype_json_string(plan.schema().json()).jsonValue())
     op_selected = isinstance(query, LinearQuery) and query.op_selected
     problems = [

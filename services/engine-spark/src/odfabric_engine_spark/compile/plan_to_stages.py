@@ -9,7 +9,7 @@ from __future__ import annotations
 from odfabric_engine_spark.compile.key_inference import Inference
 from odfabric_engine_spark.compile.row_identity import identified
 from odfabric_engine_spark.compile.staged_query import StagedQuery
-from odfabric_engine_spark.operators.aggregate.aggregate_stage import GroupPlan
+from odfabric_engine_spark.operators.aggregate.aggregate_plan import GroupPlan
 from odfabric_engine_spark.operators.expiry.earliest_open_time import columns_to_follow
 from odfabric_engine_spark.operators.expiry.finality import final_instants
 from odfabric_engine_spark.operators.expiry.late_data import Lateness
@@ -35,7 +35,15 @@ def staged_query(query: NormalQuery) -> StagedQuery:
     inference = Inference(catalyst, times, limited=query.lateness_us is not None, copied=query.duplicates.numbers)
     stages = inference.run(found.plan)
     check_kept_types(stages)
-    groups = {index: GroupPlan(catalyst, stage) for index, stage in enumerate(stages) if isinstance(stage, GroupStage)}
+    last = stages[-1]
+    if isinstance(last, GroupStage):
+        # Groups know by their keys which row takes the place of which.
+        last.output = last.output[: len(output_of(plan))]
+    groups = {
+        index: GroupPlan(catalyst, stage, times.tables)
+        for index, stage in enumerate(stages)
+        if isinstance(stage, GroupStage)
+    }
     rows = {index: RowsPlan(catalyst, stage) for index, stage in enumerate(stages) if isinstance(stage, RowsStage)}
     linear = {
         index: linear_mapping(catalyst, stage) for index, stage in enumerate(stages) if isinstance(stage, LinearStage)
@@ -52,7 +60,7 @@ def staged_query(query: NormalQuery) -> StagedQuery:
         rows=rows,
         linear=linear,
         columns=tuple(output_of(plan)),
-        has_identity=found.identity is not None,
+        has_identity=found.identity is not None and not isinstance(last, GroupStage),
         timed=query.timed,
         longest_wait_us=longest_wait_us(catalyst, plan),
         followed=columns_to_follow(catalyst, plan, times) if query.timed else frozenset(),

@@ -2,7 +2,7 @@
 
 Owns the refusal of queries whose rows depend on `offset`, `op` or `system_time`. Invariant: an accepted query says the same of a
 row and of the record that takes it back, so that it withdraws rows that it gave (law L3). One that gives `op` itself says what
-each record is, and is not asked. Not here: queries that are not row-wise (`plan.unsupported_plans`, `query_classification`).
+each record is, and is not asked. Not here: queries that are not row-wise (`plan.unsupported_plans`, `row_wise_query`).
 Source: docs/engine.md#the-law-of-transforms; docs/engine.md#operator-classes; ADR 0045.
 """
 

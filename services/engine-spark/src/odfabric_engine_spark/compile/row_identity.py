@@ -98,7 +98,7 @@ def _join_keys(catalyst: Catalyst, plan: Plan) -> list[Expression]:
 
 
 def _of_union(catalyst: Catalyst, plan: Plan) -> Identified:
-    """Keys of branches are told apart by the branch.
+    """Keys of branches are distinguished by the branch.
 
     Columns may change their ids: they become those of the union.
     """

@@ -14,7 +14,7 @@ from odfabric_engine_spark.plan.partitioning.stages import LinearStage, Stage, s
 from odfabric_engine_spark.spark.catalyst.plan_nodes import Attribute, Catalyst, Plan
 
 if TYPE_CHECKING:
-    from odfabric_engine_spark.operators.aggregate.aggregate_stage import GroupPlan
+    from odfabric_engine_spark.operators.aggregate.aggregate_plan import GroupPlan
     from odfabric_engine_spark.operators.expiry.late_data import Lateness
     from odfabric_engine_spark.operators.keyed_recompute.recompute_plan import RowsPlan
     from odfabric_engine_spark.plan.time.event_times import EventTimes
@@ -27,7 +27,7 @@ class StagedQuery:
 
     `plan` is the whole query and `columns` are its output; `groups` and `rows` are what stages of groups and of rows need,
     `linear` what stages without state make of a row, by number. `has_identity`: the
-    last stage has one column more, which tells rows apart that follow each other. `timed`: some of it waits for the watermark,
+    last stage has one column more, which distinguishes rows that follow each other. `timed`: some of it waits for the watermark,
     rows of joins at most `longest_wait_us` after their event time; `followed` are columns of the output of which only the plan says, by `times`, how early
     they can still come (`open_times`). `lateness` is None where rows may come however late.
     """
@@ -52,6 +52,12 @@ class StagedQuery:
         if all(isinstance(stage, LinearStage) for stage in self.stages):
             return "linear"
         return "timed" if self.timed else "keyed"
+
+    @property
+    def streamed(self) -> GroupPlan | None:
+        """Its only stage, if that is a GROUP BY which reads its inputs piece by piece."""
+        plan = self.groups.get(0) if len(self.stages) == 1 else None
+        return plan if plan is not None and plan.streams else None
 
     @property
     def keys(self) -> tuple[str, ...]:

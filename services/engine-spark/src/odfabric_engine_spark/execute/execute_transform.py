@@ -24,28 +24,20 @@ from odfabric.errors import InvalidData, InvalidRequest, Place
 from odfabric.model.engine import TransformRequest, TransformResult
 from odfabric.model.instant import Instant
 from odfabric_engine_spark.compile.compile_query import JudgedTransform, input_tables, judged_transform
-from odfabric_engine_spark.compile.staged_query import StagedQuery
 from odfabric_engine_spark.execute.changed_input_columns import (
     check_columns,
     columns_text,
     discontinued,
     in_known_order,
 )
-from odfabric_engine_spark.execute.output_watermark import open_group_from
 from odfabric_engine_spark.execute.staged_transaction import (
     StagedTransaction,
     StageStates,
     state_columns,
-    value_columns,
 )
-from odfabric_engine_spark.operators.aggregate.aggregate_plan import AggregatePlan
-from odfabric_engine_spark.operators.aggregate.aggregate_run import AggregateRun, end_column_of
-from odfabric_engine_spark.operators.aggregate.aggregate_transaction import AggregateTransaction
-from odfabric_engine_spark.operators.aggregate.group_state import GroupState
 from odfabric_engine_spark.operators.row_wise.record_transaction import linear_records
-from odfabric_engine_spark.plan.group_keys import key_fields
 from odfabric_engine_spark.plan.input_tables import InputTable
-from odfabric_engine_spark.plan.query_classes import AggregateQuery, LinearQuery
+from odfabric_engine_spark.plan.query_classes import LinearQuery
 from odfabric_engine_spark.rows.block_steps import Timeline, timeline
 from odfabric_engine_spark.rows.change_records import Records
 from odfabric_engine_spark.rows.failing_rows import FailedRows
@@ -68,8 +60,6 @@ from odfabric_engine_spark.state.checkpoint import (
     write_checkpoint,
 )
 from odfabric_engine_spark.state.stored_runs import StateToStore, StateWork
-
-GROUPS = "groups"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,41 +138,23 @@ def _attempt(transaction: _Transaction, call: EngineCall, *, consolidated: bool)
     judged, request = transaction.judged, transaction.request
     query = judged.query
     if isinstance(query, LinearQuery):
-        rows = _scan_rows(transaction, call, consolidated=consolidated)
+        rows = ScanRows(
+            query.scans,
+            judged.needed,
+            tables=transaction.tables,
+            inputs=request.inputs,
+            call=call,
+            consolidated=consolidated,
+        )
         found = linear_records(query, transaction.shape, rows, transaction.tables, call)
         return _write(transaction, call, found, lambda: _Left({}, 0, transaction.line.watermark))
-    if isinstance(query, StagedQuery):
-        return _attempt_staged(transaction, query, call, consolidated=consolidated)
-    assert judged.aggregate is not None
-    run = _aggregate_run(transaction, query, judged.aggregate, call)
-    running = AggregateTransaction(
-        query,
-        run,
-        judged.aggregate,
-        _scan_rows(transaction, call, consolidated=consolidated),
-        tables=transaction.tables,
-        inputs=request.inputs,
-        size=TransactionSize(request.bytes_in_hand_max),
-        call=call,
-    )
-    complete_to = open_group_from(query, request.vocabulary.event_time, transaction.line.watermark)
-
-    def left() -> _Left:
-        return _Left(run.named_states(GROUPS), running.late_rows_dropped, complete_to)
-
-    return _write(transaction, call, running.records(transaction.line), left)
-
-
-def _attempt_staged(
-    transaction: _Transaction, query: StagedQuery, call: EngineCall, *, consolidated: bool
-) -> TransformResult:
     running = StagedTransaction(
         query,
         transaction.shape,
         StageStates(transaction.checkpoint, StateWork.of(call)),
         tables=transaction.tables,
-        inputs=transaction.request.inputs,
-        size=TransactionSize(transaction.request.bytes_in_hand_max),
+        inputs=request.inputs,
+        size=TransactionSize(request.bytes_in_hand_max),
         call=call,
         consolidated=consolidated,
         first=transaction.checkpoint is None,
@@ -195,34 +167,6 @@ def _attempt_staged(
         return _write(transaction, call, running.records(transaction.line), left)
     finally:
         running.close()
-
-
-def _scan_rows(transaction: _Transaction, call: EngineCall, *, consolidated: bool) -> ScanRows:
-    query = transaction.judged.query
-    assert not isinstance(query, StagedQuery)
-    return ScanRows(
-        query.scans,
-        transaction.judged.needed,
-        tables=transaction.tables,
-        inputs=transaction.request.inputs,
-        call=call,
-        consolidated=consolidated,
-    )
-
-
-def _aggregate_run(
-    transaction: _Transaction, query: AggregateQuery, plan: AggregatePlan, call: EngineCall
-) -> AggregateRun:
-    window = None if query.window is None else query.columns[query.window.index]
-    shape = plan.shape(query.columns, end_column_of(window))
-    return AggregateRun(
-        shape,
-        plan.groups,
-        StageStates(transaction.checkpoint, StateWork.of(call)).of_groups(GROUPS, shape),
-        output_schema=transaction.shape.rows,
-        event_time=transaction.request.vocabulary.event_time,
-        call=call,
-    )
 
 
 def _write(
@@ -338,13 +282,7 @@ def _is_of_previous(request: TransformRequest, call: EngineCall, judged: JudgedT
 
 def _fingerprint(request: TransformRequest, judged: JudgedTransform) -> str:
     """Fingerprint of a state: statements, inputs with names, the state's columns."""
-    state: list[str] = []
-    if isinstance(judged.query, AggregateQuery) and judged.aggregate is not None:
-        schema = GroupState.schema(key_fields(judged.query.columns), judged.aggregate.accumulators)
-        state = [str(field) for field in schema]
-        state += value_columns(GROUPS, judged.aggregate.accumulators)
-    if isinstance(judged.query, StagedQuery):
-        state = state_columns(judged.query)
+    state = [] if isinstance(judged.query, LinearQuery) else state_columns(judged.query)
     known = {
         "queries": [[step.alias, step.query] for step in steps_of(request.transform)],
         "inputs": [[str(one.dataset_id), one.query_alias] for one in request.inputs],

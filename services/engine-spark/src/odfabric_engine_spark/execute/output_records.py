@@ -1,7 +1,7 @@
 """Output records of a staged query: correction pairs and their order.
 
 Owns which new row takes the place of which old one, and the order of records. Invariant (laws L3, L4): what did not change is not
-told; of each identity exactly one row gone and one row new are a pair, `-C` directly followed by `+C`; all else is `-R` and `+A`.
+reported; of each identity exactly one row gone and one row new are a pair, `-C` directly followed by `+C`; all else is `-R` and `+A`.
 Source: docs/engine.md#the-law-of-transforms; docs/engine.md#order-of-the-output; docs/engine.md#row-identity-and-pairs.
 """
 

@@ -10,8 +10,8 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from odfabric.model.instant import Instant
+from odfabric_engine_spark.operators.aggregate.aggregate_plan import GroupPlan
 from odfabric_engine_spark.plan.column_lineage import substitute
-from odfabric_engine_spark.plan.query_classes import AggregateQuery
 from odfabric_engine_spark.rows.block_steps import micros
 from odfabric_engine_spark.spark.catalyst.plan_nodes import (
     Catalyst,
@@ -32,29 +32,29 @@ from odfabric_engine_spark.spark.catalyst.plan_nodes import (
 _NANOS_PER_MICRO = 1_000
 
 
-def open_group_from(query: AggregateQuery, event_time: str, watermark: Instant | None) -> Instant | None:
+def open_group_from(plan: GroupPlan, event_time: str, watermark: Instant | None) -> Instant | None:
     """The least event time that a group can have which still waits.
 
     The inputs' least watermark if none waits.
     """
-    if watermark is None or query.window is None:
+    if watermark is None or plan.window is None:
         return watermark
-    least_us = _least_open_us(query, event_time, micros(watermark) or 0)
+    least_us = _least_open_us(plan, event_time, micros(watermark) or 0)
     return min(watermark, Instant(least_us * _NANOS_PER_MICRO))
 
 
-def _least_open_us(query: AggregateQuery, event_time: str, watermark_us: int) -> int:
+def _least_open_us(plan: GroupPlan, event_time: str, watermark_us: int) -> int:
     """The event time of the earliest window that is still open.
 
     An event time is computed for it, of its bounds and of aggregates of event times, which lie in it: at its start at least.
     """
-    assert query.window is not None
-    start_us, end_us = query.window.bounds_us(watermark_us)
-    expression = _event_time_of(query, event_time)
-    key = query.columns[query.window.index].expression
+    assert plan.window is not None
+    start_us, end_us = plan.window.bounds_us(watermark_us)
+    expression = _event_time_of(plan, event_time)
+    key = plan.columns[plan.window.index].expression
     if expression is None or not is_time(expression):
         return start_us
-    least = _at_window(query.catalyst, expression, key, start_us, end_us)
+    least = _at_window(plan.catalyst, expression, key, start_us, end_us)
     if any(is_attribute(part) or simple_name(part) == "AggregateExpression" for part in walk_expression(least)):
         return start_us
     try:
@@ -64,10 +64,10 @@ def _least_open_us(query: AggregateQuery, event_time: str, watermark_us: int) ->
     return start_us if found is None else found
 
 
-def _event_time_of(query: AggregateQuery, event_time: str) -> Expression | None:
+def _event_time_of(plan: GroupPlan, event_time: str) -> Expression | None:
     """The output's event time in terms of the aggregate's keys and functions."""
     definitions: list[dict[int, Expression]] = []
-    node: Plan = query.above
+    node: Plan = plan.stage.above
     column = next(output for output in output_of(node) if str(output.name()) == event_time)
     while simple_name(node) != "Aggregate":
         if simple_name(node) == "Project":
@@ -76,7 +76,7 @@ def _event_time_of(query: AggregateQuery, event_time: str) -> Expression | None:
     definitions.append({expr_id(named): without_alias(named) for named in items(node.aggregateExpressions())})
     expression = column
     for known in definitions:
-        expression = substitute(query.catalyst, expression, known)
+        expression = substitute(plan.catalyst, expression, known)
     return expression
 
 

@@ -2,7 +2,7 @@
 
 Owns the order. Most of a small stage is Spark making a plan, which is work of one core, so a query of many stages would leave the
 others idle. Invariant: a stage begins when all that it reads is there; one with many rows has memory and cores for itself; however
-this ends, nothing of it runs afterwards, and of failures that are there together that of the first stage is told. Not here: what a stage computes (`staged_transaction`).
+this ends, nothing of it runs afterwards, and of failures that are there together that of the first stage is reported. Not here: what a stage computes (`staged_transaction`).
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ Begin = Callable[[int, Sequence[Delta | None]], StageWork]
 def computed_stages(
     call: EngineCall, needs: Sequence[frozenset[int]], begin: Begin, taken: Callable[[Delta], None]
 ) -> list[Delta]:
-    """The changes of stages, of which `needs` tells the earlier ones that each reads.
+    """The changes of stages, of which `needs` gives the earlier ones that each reads.
 
-    `begin` and `taken`, which is told of what is there, are called from this thread. Raises what they and the stages raise.
+    `begin` and `taken`, which is informed of what is there, are called from this thread. Raises what they and the stages raise.
     """
     return _Order(call, needs, begin, taken).run()
 

@@ -1,8 +1,9 @@
 """A transaction of a staged query: each step runs through all stages.
 
 Owns cutting a transaction into steps, and what goes from stage to stage. Invariant: without time the whole transaction is one step,
-for only its net result is told. A timed query with one input runs block by block, so that the sequence of its records does not
-depend on where transactions begin; with several inputs only the net result is promised. Source: docs/engine.md#steps-and-slicing.
+for only its net result is written. A timed query with one input runs block by block, so that the sequence of its records does not
+depend on where transactions begin, and so does a single GROUP BY over several inputs (`streamed_aggregate`); of other queries with
+several inputs only the net result is promised. Source: docs/engine.md#steps-and-slicing.
 """
 
 from __future__ import annotations
@@ -22,12 +23,14 @@ from odfabric.model.instant import Instant
 from odfabric_engine_spark.arrays.array_types import Longs
 from odfabric_engine_spark.compile.staged_query import StagedQuery
 from odfabric_engine_spark.execute.output_records import records
+from odfabric_engine_spark.execute.output_watermark import open_group_from
 from odfabric_engine_spark.execute.parallel_stages import StageWork, computed_stages
 from odfabric_engine_spark.operators.aggregate.accumulators.aggregate_functions import Accumulators
 from odfabric_engine_spark.operators.aggregate.aggregate_run import values_name
 from odfabric_engine_spark.operators.aggregate.aggregate_stage import GroupRun
 from odfabric_engine_spark.operators.aggregate.group_state import GroupState, stored_groups
 from odfabric_engine_spark.operators.aggregate.group_versions import GroupShape, GroupStates
+from odfabric_engine_spark.operators.aggregate.streamed_aggregate import StreamedAggregate
 from odfabric_engine_spark.operators.aggregate.value_state import ValueState
 from odfabric_engine_spark.operators.expiry.earliest_open_time import OpenTimes
 from odfabric_engine_spark.operators.expiry.expired_rows import Bounds
@@ -154,6 +157,7 @@ class StagedTransaction:
         self._states = states
         self._alone = Lock()
         self._runs = [self._run_of(number, states) for number in range(len(query.stages))]
+        self._streamed = self._streamed_aggregate()
 
     @property
     def states(self) -> dict[str, StateToStore]:
@@ -161,12 +165,14 @@ class StagedTransaction:
         found: dict[str, StateToStore] = dict(self._states.opened)
         for number, run in enumerate(self._runs):
             if isinstance(run, GroupRun):
-                found |= run.states(groups_name(number))
+                found |= run.states(groups_name(self._query, number))
         return found
 
     @property
     def late_rows_dropped(self) -> int:
         """How many rows of the inputs came too late for some place that reads them."""
+        if self._streamed is not None:
+            return self._streamed.late_rows_dropped
         return sum(len(np.unique(np.concatenate(offsets))) for offsets in self._dropped.values())
 
     def records(self, line: Timeline) -> Generator[Records]:
@@ -174,6 +180,10 @@ class StagedTransaction:
 
         Raises InvalidData, LimitExceeded, what Spark raises on an expression.
         """
+        if self._streamed is not None:
+            for found in self._streamed.records(line):
+                yield self._named(found)
+            return
         runs = list(self._cut(line))
         for done, run in enumerate(runs):
             self._call.progress("stages", done, len(runs))
@@ -209,6 +219,9 @@ class StagedTransaction:
         at_us = micros(watermark)
         if at_us is None or watermark is None or not self._query.timed:
             return watermark
+        streamed = self._query.streamed
+        if streamed is not None:
+            return open_group_from(streamed, self._shape.vocabulary.event_time, watermark)
         catalyst, plan = self._query.catalyst, self._query.plan
         starts = [open_windows_from(catalyst, plan, at_us), at_us - self._query.longest_wait_us]
         for gap_us in session_gaps_us(catalyst, plan):
@@ -249,7 +262,7 @@ class StagedTransaction:
             deltas = deltas_of(number, done)
             return StageWork(sum(map(len, deltas)), partial(self._changes, number, deltas, run.marks))
 
-        # The records of groups at the end are told in an order of their own.
+        # The records of groups at the end are reported in an order of their own.
         stages = self._query.stages[:last] if isinstance(output, GroupRun) else self._query.stages
         done = computed_stages(
             self._call, [_needs(stage) for stage in stages], begin, lambda found: in_hand.add(found.rows)
@@ -258,8 +271,7 @@ class StagedTransaction:
             for scan, rows in running.unmatched:
                 log_unmatched_retractions(str(scan.source), rows, self._withdrawn.get(scan))
         if isinstance(output, GroupRun):
-            found = output.records(deltas_of(last, done), run.marks, first=self._first)
-            return Records(found.operations, self._as_output(found.source), found.places)
+            return self._named(output.records(deltas_of(last, done), run.marks, first=self._first))
         result = done[-1]
         identity = one_array(result.rows.column(len(self._query.columns))) if self._query.has_identity else None
         return records(self._as_output(result.rows), result.weights, identity, self._shape.vocabulary.event_time)
@@ -272,6 +284,10 @@ class StagedTransaction:
         if isinstance(running, RowsRun):
             return running.apply(deltas, marks, first=self._first)
         return run_linear(running, deltas, self._call, self._size)
+
+    def _named(self, found: Records) -> Records:
+        """Records of groups under the names of the output."""
+        return Records(found.operations, self._as_output(found.source), found.places)
 
     def _as_output(self, rows: pa.Table) -> pa.Table:
         """Columns under their names; a column of identities is left behind."""
@@ -330,7 +346,7 @@ class StagedTransaction:
         stage = self._query.stages[number]
         if isinstance(stage, GroupStage):
             plan = self._query.groups[number]
-            groups = states.of_groups(groups_name(number), plan.shape)
+            groups = states.of_groups(groups_name(self._query, number), plan.shape)
             is_last = number == len(self._query.stages) - 1
             order_by = self._event_time_column() if is_last else None
             output = self._output_by_position() if is_last else None
@@ -345,6 +361,23 @@ class StagedTransaction:
             for at, scan in enumerate(stage.scans)
         ]
         return RowsRun(rows, found, self._call, self._size, self._alone)
+
+    def _streamed_aggregate(self) -> StreamedAggregate | None:
+        """How the only stage is fed, if its inputs are read piece by piece."""
+        plan, run = self._query.streamed, self._runs[-1]
+        if plan is None or not isinstance(run, GroupRun):
+            return None
+        lateness = self._query.lateness
+        return StreamedAggregate(
+            plan,
+            run.aggregate,
+            self._rows,
+            lateness_us=None if lateness is None else lateness.limit_us,
+            tables=self._tables,
+            inputs=self._inputs,
+            size=self._size,
+            call=self._call,
+        )
 
     def _output_by_position(self) -> pa.Schema:
         """The columns of the output in its types, as relations between stages know them."""
@@ -365,9 +398,9 @@ def rows_name(stage: int, scan: int) -> str:
     return f"stage{stage}.leaf{scan}"
 
 
-def groups_name(stage: int) -> str:
-    """The name of a state of groups."""
-    return f"stage{stage}.groups"
+def groups_name(query: StagedQuery, stage: int) -> str:
+    """The name of a state of groups: those of a streamed aggregate are the only state of a query."""
+    return "groups" if query.streamed is not None else f"stage{stage}.groups"
 
 
 def state_columns(query: StagedQuery) -> list[str]:
@@ -375,8 +408,9 @@ def state_columns(query: StagedQuery) -> list[str]:
     found: list[str] = []
     for number, stage in enumerate(query.stages):
         if isinstance(stage, GroupStage):
-            found.append(f"{groups_name(number)}: {query.groups[number].shape.state_schema}")
-            found += value_columns(groups_name(number), query.groups[number].shape.accumulators)
+            name, shape = groups_name(query, number), query.groups[number].shape
+            listed = [f"{name}: {shape.state_schema}"] if query.streamed is None else list(map(str, shape.state_schema))
+            found += [*listed, *value_columns(name, shape.accumulators)]
         elif isinstance(stage, RowsStage):
             for at, scan in enumerate(stage.scans):
                 ends = (" closes" if scan.closes else " final first") if scan.ends else ""

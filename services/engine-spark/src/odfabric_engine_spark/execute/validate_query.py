@@ -2,7 +2,7 @@
 
 Owns what is said around the judgement: inputs described by DDL, the operators of what passed, a translation of what was written
 for another engine, and what replacing a transform means. Invariant: nothing here decides what can run - that is the judgement
-which transactions go through as well (`compile.compile_query`) - and a translation is told only if it passes that judgement.
+which transactions go through as well (`compile.compile_query`) - and a translation is reported only if it passes that judgement.
 Source: docs/engine.md#operations.
 """
 
@@ -42,7 +42,7 @@ def judge_query(request: ValidateRequest, call: EngineCall) -> ValidateResult:
     described: list[QueryInput] = []
     for number, one in enumerate(request.inputs):
         try:
-            described.append(_described(one, call))
+            described.append(described_input(one, call))
         except LimitExceeded:
             raise
         except OdfError as error:
@@ -121,7 +121,11 @@ def _evolution(
     return changed_query(before, after)
 
 
-def _described(one: QueryInput, call: EngineCall) -> QueryInput:
+def described_input(one: QueryInput, call: EngineCall) -> QueryInput:
+    """An input with the columns of its DDL and the system columns.
+
+    Raises InvalidQuery.
+    """
     schema = one.data_schema
     if one.ddl is not None:
         schema = ddl_schema(call.session, one.ddl, one.alias, settings=call.settings)
@@ -131,7 +135,7 @@ def _described(one: QueryInput, call: EngineCall) -> QueryInput:
 def _foreign(request: ValidateRequest, call: EngineCall) -> ValidateResult:
     """A transform of another engine is refused.
 
-    What it would be in Spark SQL is told if that is accepted.
+    What it would be in Spark SQL is reported if that is accepted.
     """
     # Loading the grammars takes longer than judging a query, and few engines ever need them.
     from odfabric_engine_spark.sql.dialects import Translation, Untranslatable, translate

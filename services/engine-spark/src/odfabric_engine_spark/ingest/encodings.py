@@ -56,7 +56,7 @@ def known_encoding(name: str | None) -> str:
 
 
 def as_utf8(path: Path, name: str, *, encoding: str, scratch: Path, watched: str) -> Utf8File:
-    """The file as UTF-8, written anew below `scratch` if it is something else.
+    """The file as UTF-8, written again below `scratch` if it is something else.
 
     `watched` are characters to look for.
 

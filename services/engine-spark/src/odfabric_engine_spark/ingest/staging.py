@@ -24,7 +24,7 @@ from odfabric_engine_spark.spark.frames.spark_path import spark_path
 from odfabric_engine_spark.spark.frames.spark_types import spark_schema
 
 _VECTOR_ROWS = 4_096
-"""Rows that Spark reads at once if it is told nothing."""
+"""Rows that Spark reads at once without an option."""
 
 _ROW_FIELD = pa.field(ROW, pa.int64(), nullable=False)
 

@@ -1,7 +1,7 @@
 """Column lineage: which input columns a column of a plan comes from.
 
 Owns the scans of row-wise plans and the way from an expression over a plan's output to expressions over its scans' rows.
-Invariant: scans are told apart by their position from left to right, for one input used twice may repeat column ids.
+Invariant: scans are distinguished by their position from left to right, for one input used twice may repeat column ids.
 """
 
 from __future__ import annotations

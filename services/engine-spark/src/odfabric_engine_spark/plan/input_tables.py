@@ -1,8 +1,8 @@
 """Inputs of a query as Spark tables: columns, types, and what `*` leaves out.
 
 Owns how a dataset appears in SQL. In a transform, offset, op and system time can be named but do not belong to `*`: they
-hide behind it the way Spark's own metadata columns do. Invariant: each use of an input in a query is a scan of its own, told
-apart by a mark on its columns. Not here: reading rows (`input_rows`), what a query may do with them (`sql`).
+hide behind it the way Spark's own metadata columns do. Invariant: each use of an input in a query is a scan of its own, recognised
+by a mark on its columns. Not here: reading rows (`input_rows`), what a query may do with them (`sql`).
 """
 
 from __future__ import annotations

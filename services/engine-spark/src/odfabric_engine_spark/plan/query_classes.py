@@ -1,18 +1,14 @@
-"""Queries of one step: row-wise, and one aggregate.
+"""Row-wise queries, which keep records one to one.
 
-Owns the parts in which they run. Not here: which query is of which class (`query_classification`)."""
+Owns the parts in which they run. Not here: which queries are row-wise (`compile.row_wise_query`)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from odfabric_engine_spark.plan.aggregates.aggregate_calls import AggregateCall
 from odfabric_engine_spark.plan.column_lineage import Scan
-from odfabric_engine_spark.plan.group_keys import GroupColumn
-from odfabric_engine_spark.plan.time.tumbling_and_hopping_windows import TimedWindow
 from odfabric_engine_spark.spark.catalyst.plan_nodes import (
     Catalyst,
-    Expression,
     Plan,
 )
 
@@ -28,24 +24,3 @@ class LinearQuery:
     plan: Plan
     scans: tuple[Scan, ...]
     op_selected: bool
-
-
-@dataclass(frozen=True, slots=True)
-class AggregateQuery:
-    """`below` gives rows of groups, `aggregate` is the node, `above` uses its rows."""
-
-    catalyst: Catalyst
-    below: Plan
-    aggregate: Plan
-    above: Plan
-    scans: tuple[Scan, ...]
-    columns: tuple[GroupColumn, ...]
-    calls: tuple[AggregateCall, ...]
-    inputs: tuple[Expression, ...]
-    window: TimedWindow | None
-    lateness_us: int | None
-
-    @property
-    def operator_class(self) -> str:
-        """`timed` if groups wait for the watermark, else `keyed`."""
-        return "keyed" if self.window is None else "timed"

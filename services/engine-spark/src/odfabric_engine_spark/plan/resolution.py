@@ -2,7 +2,7 @@
 
 Owns resolving: each statement passes both gates, names of inputs become scans, names of earlier statements their plans, so
 that the last plan holds everything. Invariant: the plan that was judged is the plan that runs; rows are bound to its scans
-later. Not here: which operators can run incrementally (`query_classification`).
+later. Not here: which queries are row-wise (`compile.row_wise_query`).
 """
 
 from __future__ import annotations

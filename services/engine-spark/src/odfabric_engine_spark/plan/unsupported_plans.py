@@ -1,6 +1,6 @@
 """Refuse plans that have no normal form or cannot be kept up to date.
 
-Owns the table of refused nodes and types. Invariant: everything refused here is told with its place in the text and with what
+Owns the table of refused nodes and types. Invariant: everything refused here is reported with its place in the text and with what
 to write instead, all of it at once. Not here: what is refused for other reasons (`sql`), sizes (`operators`).
 """
 

@@ -2,9 +2,9 @@
 
 `python -m odfabric_engine_spark.process.cluster_process master|worker`.
 
-Owns how master and workers are started: with our Java and Spark's classes, without a shell, in an environment that is written anew.
+Owns how master and workers are started: with our Java and Spark's classes, without a shell, in an environment of its own.
 Invariant: a process takes part only with the secret, its page in the browser is on the loopback, and what it starts has the same
-flags as the engine. The program becomes the Java process: whoever ends it by its id ends the real one. Not here: the engine (`server`).
+flags as the engine. The program becomes the Java process: anyone who ends it by its id ends the real one. Not here: the engine (`server`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The digest that tells one engine build from another.
+"""The digest that distinguishes one engine build from another.
 
 Owns what it covers: the bytes of our own modules that the engine runs (service, formats, model, generated code, errors) and
 the versions of Java and of the locked packages that can change a result. Two engines of one digest take the same queries and give the same rows.
@@ -19,7 +19,7 @@ ENGINE_NAME = "odfabric-spark"
 ENGINE_VERSION = __version__
 """Version of the release that this engine belongs to; a checkout has no package metadata to ask."""
 
-_OURS = ("odfabric_engine_spark", "odfabric.formats", "odfabric.model", "odfabric.generated")
+OWN_PACKAGES = ("odfabric_engine_spark", "odfabric.formats", "odfabric.model", "odfabric.generated")
 _SINGLE_FILES = (("odfabric", "asked_to_end.py"), ("odfabric", "errors.py"))
 _PACKAGES = ("grpcio", "numpy", "pandas", "protobuf", "py4j", "pyarrow", "pyspark")
 _SUFFIXES = (".java", ".json", ".properties", ".py")
@@ -31,7 +31,7 @@ def engine_digest(java: int) -> str:
     Versions of Java write floats otherwise (since 19 the shortest text), and know letters of other years.
     """
     digest = hashlib.sha3_256()
-    for name, content in _sources():
+    for name, content in digested_files():
         digest.update(f"{name}\0{len(content)}\0".encode() + content)
     for package in _PACKAGES:
         digest.update(f"{package}=={version(package)}\0".encode())
@@ -39,8 +39,8 @@ def engine_digest(java: int) -> str:
     return digest.hexdigest()
 
 
-def _sources() -> Iterator[tuple[str, bytes]]:
-    for package in _OURS:
+def digested_files() -> Iterator[tuple[str, bytes]]:
+    for package in OWN_PACKAGES:
         yield from _below(package, files(package))
     for package, name in _SINGLE_FILES:
         yield f"{package}/{name}", files(package).joinpath(name).read_bytes()

@@ -12,7 +12,7 @@ import sys
 import time
 
 _OF_WATCH = 8
-"""The watch begins anew so many times in its length: each time costs the start of a thread."""
+"""The watch begins again so many times in its length: each time costs the start of a thread."""
 
 
 class FrozenWatch:

@@ -2,7 +2,7 @@
 
 `python -m odfabric_engine_spark.process.sandboxed_server`.
 
-Owns the way in: one line of JSON on the standard input tells what the command line and the token file tell outside. Invariant: it serves
+Owns the way in: one line of JSON on the standard input says what the command line and the token file tell outside. Invariant: it serves
 only if it sees every wall that it was promised; it ends in order when its standard input ends, so with its keeper in any case.
 """
 

@@ -42,7 +42,7 @@ from odfabric_engine_spark.spark.settings import EngineSettings
 
 EXIT_JVM_DIED = 70
 EXIT_NO_EXECUTORS = 74
-"""The cluster has had no executor for too long: a new engine registers anew."""
+"""The cluster has had no executor for too long: a new engine registers again."""
 EXIT_STUCK = 75
 """A call did not end in time after it was cancelled."""
 
@@ -160,7 +160,7 @@ def serve(
 
 
 def _answer_the_last(code: int, servers: Sequence[grpc.Server], runner: CallRunner) -> None:
-    """Tells those whose calls are under way, in a process that gives itself up."""
+    """Informs those whose calls are under way, in a process that gives itself up."""
     if code == EXIT_JVM_DIED:
         runner.await_calls(_ANSWER_S)  # they fail by themselves, and know more than that the JVM is gone
     endings = [each.stop(_ANSWER_S) for each in servers]
@@ -172,7 +172,7 @@ def _answer_the_last(code: int, servers: Sequence[grpc.Server], runner: CallRunn
 def _answer_in_order(servers: Sequence[grpc.Server], runner: CallRunner, settings: EngineSettings) -> None:
     """Lets calls under way end by themselves for a while.
 
-    Those that do not are told that the end is none of their fault.
+    Those that do not are informed that the end is none of their fault.
     """
     endings = [each.stop(settings.stop_s_max + _ANSWER_S) for each in servers]
     runner.await_calls(settings.stop_s_max)

@@ -48,7 +48,7 @@ def settings_page() -> str:
 def descriptions() -> dict[str, str]:
     """What each setting is, by name.
 
-    Those that are no limits are told of in the text of the class.
+    Those that are no limits are described in the text of the class.
     """
     (tree,) = ast.parse(inspect.getsource(EngineSettings)).body
     assert isinstance(tree, ast.ClassDef)

@@ -75,7 +75,7 @@ class AnswerRows:
         pq.write_table(rows, path, row_group_size=_ROW_GROUP_ROWS)
         records = rows.column("record").to_numpy()
         known, begins = np.unique(records, return_index=True)
-        ends = [*begins[1:], len(records)]
+        ends = np.append(begins[1:], len(records))[: len(begins)]
         ranges = {
             int(record): OffsetRange(int(begin), int(end))
             for record, begin, end in zip(known, begins, ends, strict=True)
@@ -84,7 +84,7 @@ class AnswerRows:
 
 
 def listed(found: Sequence[tuple[int, Longs]]) -> tuple[InputWitnesses, ...]:
-    """Records of inputs as ranges of offsets, the first of them; offsets are ascending."""
+    """The first ranges of records of inputs; offsets are ascending."""
     return tuple(_listed(at, offsets) for at, offsets in found)
 
 

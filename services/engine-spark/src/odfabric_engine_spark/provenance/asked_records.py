@@ -60,7 +60,7 @@ def asked_records(request: ProvenanceRequest, call: EngineCall) -> list[AskedRec
 
 
 def table_of(records: list[AskedRecord], schema: pa.Schema) -> pa.Table:
-    """Rows of records in the columns of a query's result; a column that they do not have is null."""
+    """Rows of records in the columns of a query; missing columns are null."""
     rows = pa.concat_tables([record.row for record in records])
     arrays = [
         one_array(rows.column(field.name)).cast(field.type)

@@ -1,4 +1,4 @@
-"""Which rows of the inputs can matter for records: conditions on each use of an input.
+"""Which input rows can matter for records: conditions on each use of an input.
 
 Owns the way from what the records show to the rows that are read. A column of the result that comes from expressions over uses of inputs
 chooses rows of these. Where it reaches only some uses of those that share keys, the keys of their rows choose the rows of the others. Where
@@ -71,7 +71,7 @@ class _Search:
         self.touched = False
 
     def stage(self, number: int, wanted: Sequence[tuple[Expression, Hashes]]) -> None:
-        """Conditions on the scans of a stage, and of the stages below it, for rows of its result."""
+        """Conditions on the scans of a stage, and of stages below, for rows of its result."""
         value = self._stages.values[number]
         reached = [part for expression, hashes in wanted if (part := self._push(value, expression, hashes))]
         for subplan in value.subplans:
@@ -83,7 +83,7 @@ class _Search:
                 self.stage(int(scan.source), below)
 
     def _push(self, value: Value, expression: Expression, hashes: Hashes) -> Component | None:
-        """Values of an expression over a result as values over rows of the scans behind it."""
+        """Values over a result as values over rows of the scans behind it."""
         if self._stages.is_blocked(expression):
             return None
         part = self._stages.tracer.column(expression, value)
@@ -92,7 +92,7 @@ class _Search:
         return part
 
     def _complete(self, subplan: Subplan, reached: Sequence[Component]) -> None:
-        """Gives scans that a value does not reach the keys of those that it reaches, or those of new records."""
+        """Gives scans that no value reaches the keys of others, or of new records."""
         parts = ([scan for scan in subplan.scans if scan in each] for each in reached)
         known = [part for part in parts if part]
         source = next((part for part in known if _are_inputs(part) and len(part) < len(subplan.scans)), None)
@@ -110,7 +110,10 @@ class _Search:
                 self.found.setdefault(scan, []).extend(self._keyed(subplan, scan, rows))
 
     def _keyed(self, subplan: Subplan, scan: StageScan, rows: Mapping[StageScan, Mask]) -> list[Condition]:
-        """The keys of rows, as conditions on a scan: all components at once where it is an input."""
+        """The keys of rows as conditions on a scan.
+
+        Of an input all components are one condition, of a stage each is its own.
+        """
         count = len(subplan.components or ())
         together = [range(count)] if scan.kind == "input" else [range(at, at + 1) for at in range(count)]
         found = []

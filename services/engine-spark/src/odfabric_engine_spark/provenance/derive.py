@@ -48,6 +48,7 @@ def _side(
     added = records[0].added
     previous = None if added else request.previous
     query = explained_query(request.transaction, previous or request.transaction.transform, call)
+    assert query.shape is not None, "a query that was judged has a shape"
     shape = query.shape if previous is not None else query.shape.fitted(request.transaction.data_schema)
     explanation = Explanation(request, query, shape, tuple(records), rows, work, call)
     if query.linear is not None and request.previous is None:

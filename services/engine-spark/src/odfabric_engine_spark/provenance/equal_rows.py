@@ -19,7 +19,7 @@ _DIGITS = 1e-9
 
 
 def places_of(records: pa.Table, rows: pa.Table) -> list[Longs]:
-    """For each record the positions of the rows that are equal to it; both have the same columns."""
+    """For each record the positions of equal rows; both have the same columns."""
     exact = [name for name in records.column_names if not types.is_floating(records.schema.field(name).type)]
     floats = [name for name in records.column_names if name not in exact]
     if not rows.num_rows:

@@ -6,7 +6,9 @@ answer is checked by something that did not make it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count as counted
 
 import pyarrow as pa
 
@@ -53,25 +55,27 @@ class Evaluation:
     budget: Budget
     call: EngineCall
 
-    def count(self, there: Mask, record: pa.Table, watermark_us: int | None) -> int:
-        """How often the query over these records gives the row. Raises EvaluationsSpent."""
+    def count(self, taken: Mask, record: pa.Table, watermark_us: int | None) -> int:
+        """How often the query gives the row, if the taken records are all that came.
+
+        Raises EvaluationsSpent.
+        """
         self.budget.spend()
         self.call.check()
         catalyst = self.query.catalyst
-        plan = self._bound(self.query.plan, there, watermark_us)
+        plan = self._bound(self.query.plan, taken, watermark_us, counted())
         found = whole(self.call, catalyst.data_frame(plan))
         rows = pa.table([one_array(column) for column in found.columns], names=found.column_names)
         return len(places_of(record, as_output(rows, self.shape.rows))[0])
 
-    def _bound(self, plan: Plan, there: Mask, watermark_us: int | None) -> Plan:
+    def _bound(self, plan: Plan, taken: Mask, watermark_us: int | None, positions: Iterator[int]) -> Plan:
         catalyst = self.query.catalyst
-        alias = scan_alias(plan)
-        if alias is not None:
+        if scan_alias(plan) is not None:
             columns = output_of(plan)
-            relation = analysed(local_rows(catalyst.session, self.pool.rows(there, alias, columns)))
+            relation = analysed(local_rows(catalyst.session, self.pool.rows(taken, next(positions), columns)))
             named = items(catalyst.as_columns(output_of(relation), columns))
             return catalyst.logical.Project(catalyst.seq(named), relation)
-        below = [self._bound(child, there, watermark_us) for child in children(plan)]
+        below = [self._bound(child, taken, watermark_us, positions) for child in children(plan)]
         if simple_name(plan) == "Filter" and timed_filter(plan) is not None:
             return catalyst.logical.Filter(at_watermark(catalyst, plan, watermark_us).condition(), below[0])
         return with_children(catalyst, plan, below) if below else plan

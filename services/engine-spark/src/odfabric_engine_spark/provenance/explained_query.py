@@ -7,19 +7,22 @@ plan from left to right.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from odfabric.errors import OdfError
 from odfabric.model.engine import TransformRequest
 from odfabric.model.metadata import TransformSql
 from odfabric_engine_spark.compile.compile_query import JudgedTransform, input_tables, judged_transform
 from odfabric_engine_spark.compile.plan_to_stages import without_unread
+from odfabric_engine_spark.operators.expiry.finality import final_instants
+from odfabric_engine_spark.plan.column_lineage import scans_of
 from odfabric_engine_spark.plan.input_tables import InputTable
-from odfabric_engine_spark.plan.normal_plan import normal_plan
+from odfabric_engine_spark.plan.normal_plan import NormalQuery, normal_plan
 from odfabric_engine_spark.plan.query_classes import LinearQuery
 from odfabric_engine_spark.plan.resolution import resolve_steps
 from odfabric_engine_spark.provenance.keyed_stages import KeyedStages, keyed_stages
 from odfabric_engine_spark.rows.output_shape import OutputShape
+from odfabric_engine_spark.rows.row_expressions import RowExpressions
 from odfabric_engine_spark.spark.calls.call import EngineCall
 from odfabric_engine_spark.spark.catalyst.plan_nodes import Attribute, Catalyst, Plan, output_of
 from odfabric_engine_spark.sql.gate import GATE_CONF, steps_of, temporal_tables_of
@@ -27,21 +30,31 @@ from odfabric_engine_spark.sql.refusal import Refused
 
 
 @dataclass(frozen=True, slots=True)
+class LatenessOfUses:
+    """How late rows may come, and by position of a use when its rows are final."""
+
+    limit_us: int
+    finals: Mapping[int, RowExpressions]
+
+
+@dataclass(frozen=True, slots=True)
 class ExplainedQuery:
     """A query over inputs.
 
-    `linear` is the row-wise form where it has one; `stages` say what its keys are, None where they are not known.
+    `uses` are the inputs by alias, from left to right. `linear` is the row-wise form where it has one; `stages` say what its keys are,
+    None where they are not known. `lateness` is there where rows may come only so late.
     """
 
     catalyst: Catalyst
     plan: Plan
     columns: tuple[Attribute, ...]
+    uses: tuple[str, ...]
     timed: bool
-    limited: bool
+    lateness: LatenessOfUses | None
     tables: Mapping[str, InputTable]
-    linear: LinearQuery | None
-    shape: OutputShape
     stages: KeyedStages | None
+    linear: LinearQuery | None = None
+    shape: OutputShape | None = None
 
 
 def explained_query(request: TransformRequest, transform: TransformSql, call: EngineCall) -> ExplainedQuery:
@@ -67,6 +80,17 @@ def explained_query(request: TransformRequest, transform: TransformSql, call: En
     return found
 
 
+def lateness_of(query: NormalQuery, plan: Plan, stages: KeyedStages) -> LatenessOfUses:
+    """Of a query that drops rows which are later than it allows."""
+    ends = final_instants(query.catalyst, plan, query.times, stages.inputs, query.duplicates)
+    finals = {
+        stages.inputs.index(scan): RowExpressions.of(query.catalyst, output_of(scan.plan), instants)
+        for scan, instants in ends.items()
+        if instants
+    }
+    return LatenessOfUses(query.lateness_us or 0, finals)
+
+
 def _schemas(tables: Mapping[str, InputTable]) -> tuple[tuple[str, bytes, str], ...]:
     return tuple(
         (alias, table.arrow.serialize().to_pybytes(), table.spark.json()) for alias, table in sorted(tables.items())
@@ -76,6 +100,17 @@ def _schemas(tables: Mapping[str, InputTable]) -> tuple[tuple[str, bytes, str], 
 def _compiled(
     judged: JudgedTransform, transform: TransformSql, tables: Mapping[str, InputTable], call: EngineCall
 ) -> ExplainedQuery:
+    linear = judged.query if isinstance(judged.query, LinearQuery) else None
+    return replace(plan_of(transform, tables, call), linear=linear, shape=judged.shape)
+
+
+def plan_of(
+    transform: TransformSql, tables: Mapping[str, InputTable], call: EngineCall, *, keyed: bool = True
+) -> ExplainedQuery:
+    """The query alone, as if no row-wise form were known, with its keys if `keyed`.
+
+    Raises Refused, LimitExceeded.
+    """
     lookups = temporal_tables_of(transform)
     resolved = resolve_steps(call.session, steps_of(transform), tables, settings=call.settings, temporal_tables=lookups)
     query = normal_plan(resolved, tables, lookups)
@@ -86,17 +121,16 @@ def _compiled(
     catalyst.session.conf.set("spark.sql.shuffle.partitions", "1")
     plan = without_unread(catalyst, query.plan)
     try:
-        stages = keyed_stages(catalyst, plan, query.times)
+        stages = keyed_stages(catalyst, plan, query.times) if keyed else None
     except (Refused, OdfError):
         stages = None  # keys only bound the work
     return ExplainedQuery(
         catalyst=catalyst,
         plan=plan,
         columns=tuple(output_of(plan)),
+        uses=tuple(scan.alias for scan in scans_of(plan)),
         timed=query.timed,
-        limited=query.lateness_us is not None,
+        lateness=None if query.lateness_us is None or stages is None else lateness_of(query, plan, stages),
         tables=tables,
-        linear=judged.query if isinstance(judged.query, LinearQuery) else None,
-        shape=judged.shape,
         stages=stages,
     )

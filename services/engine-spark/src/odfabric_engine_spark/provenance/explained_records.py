@@ -1,4 +1,4 @@
-"""Records explained: by the rows of their keys, or by a replay of their block where rows map one by one.
+"""Records explained by the rows of their keys, or by a replay of their block.
 
 Owns what is put together about one record. Source: docs/engine.md#provenance.
 """
@@ -6,7 +6,7 @@ Owns what is put together about one record. Source: docs/engine.md#provenance.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -23,18 +23,19 @@ from odfabric_engine_spark.arrays.array_types import Longs, Mask
 from odfabric_engine_spark.plan.query_classes import LinearQuery
 from odfabric_engine_spark.provenance.answer import AnswerRows, listed
 from odfabric_engine_spark.provenance.asked_records import AskedRecord, table_of
-from odfabric_engine_spark.provenance.cells import Cells, cells_behind, inspected_cells
-from odfabric_engine_spark.provenance.circuit import Lineage, lineage_of
+from odfabric_engine_spark.provenance.circuit.cells import Cells, cells_behind, inspected_cells
+from odfabric_engine_spark.provenance.circuit.how import how_json
+from odfabric_engine_spark.provenance.circuit.lineage import Lineage, lineage_of
+from odfabric_engine_spark.provenance.circuit.terms import Leaf
 from odfabric_engine_spark.provenance.conditions import Bound, bound_of, named_columns
 from odfabric_engine_spark.provenance.equal_rows import places_of
 from odfabric_engine_spark.provenance.evaluation import Evaluation
 from odfabric_engine_spark.provenance.explained_query import ExplainedQuery
-from odfabric_engine_spark.provenance.how import how_json
+from odfabric_engine_spark.provenance.late_rows import late_rows
 from odfabric_engine_spark.provenance.past_rows import PastRows
 from odfabric_engine_spark.provenance.row_wise import replayed
 from odfabric_engine_spark.provenance.states import Pool, State, states_of
 from odfabric_engine_spark.provenance.sufficient import checked
-from odfabric_engine_spark.provenance.terms import Leaf
 from odfabric_engine_spark.provenance.triggers import trigger_of
 from odfabric_engine_spark.provenance.work import Work
 from odfabric_engine_spark.rows.output_shape import OutputShape, as_output
@@ -47,7 +48,7 @@ _ALTERNATIVES_MAX = 16
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Records of one side of a block, all added or all withdrawn, and what explains them."""
+    """Records of a block, all added or all withdrawn, and what explains them."""
 
     request: ProvenanceRequest
     query: ExplainedQuery
@@ -105,7 +106,7 @@ def explain_row_wise(asked: Explanation, linear: LinearQuery) -> list[RecordProv
     for use, alias in uses.items():
         masks[use] = np.zeros(asked.request.transaction.inputs[asked.aliases.index(alias)].offsets.end, dtype=bool)
         masks[use][[each.offset for each in sources if each is not None and each.use == use]] = True
-    lineage = _lineage(asked, _pool(asked, past, masks), None, whole=True)
+    lineage = _lineage(asked, _pool(asked, past, masks), None)
     rows = as_output(lineage.rows, asked.shape.rows)
     places = places_of(table_of(list(asked.records), asked.shape.rows), rows)
     found = []
@@ -154,29 +155,39 @@ def explain_by_rows(asked: Explanation) -> list[RecordProvenance]:
     bound = bound_of(asked.query, wanted, past, new)
     pool = _bound_pool(asked, past, bound)
     asked.call.progress("run")
-    search = _Search(asked, pool, states)
-    found = search.found(wanted)
+    found = _Search(asked, pool, states).found(wanted)
+    missing = [record for record, each in zip(asked.records, found, strict=True) if not each.found]
+    if missing and not bound.whole:
+        found = _with_all_rows(replace(asked, records=tuple(missing)), past, states, found)
     work.rows_read += past.rows_read
     return found
 
 
+def _with_all_rows(
+    asked: Explanation, past: PastRows, states: list[State], found: list[RecordProvenance]
+) -> list[RecordProvenance]:
+    """Looks for records among all rows.
+
+    A value that was cut when it was written chooses none of them.
+    """
+    if sum(one.offsets.end for one in asked.request.transaction.inputs) > asked.work.rows_max:
+        return found
+    pool = _bound_pool(asked, past, Bound({}, touched=False, whole=True))
+    again = _Search(asked, pool, states).found(table_of(list(asked.records), asked.shape.rows))
+    known = {each.offset: each for each in again}
+    return [known.get(each.offset, each) for each in found]
+
+
 def _bound_pool(asked: Explanation, past: PastRows, bound: Bound) -> Pool:
-    leaves = _uses(asked.query)
+    leaves = asked.query.uses
     masks = {at: past.matching(alias, bound.conditions.get(at, ())) for at, alias in enumerate(leaves)}
     asked.work.note(RowsRead.WHOLE if bound.whole and leaves else RowsRead.TOUCHED if bound.touched else RowsRead.KEYS)
     return _pool(asked, past, masks)
 
 
-def _uses(query: ExplainedQuery) -> list[str]:
-    """Aliases of the uses of inputs, from left to right."""
-    from odfabric_engine_spark.plan.column_lineage import scans_of
-
-    return [scan.alias for scan in scans_of(query.plan)]
-
-
 def _pool(asked: Explanation, past: PastRows, masks: Mapping[int, Mask]) -> Pool:
     """The known records of all inputs; `masks` say by use which can matter."""
-    uses = _uses(asked.query)
+    uses = asked.query.uses
     known, places = {}, {}
     for one in asked.request.transaction.inputs:
         alias = one.query_alias
@@ -190,18 +201,19 @@ def _pool(asked: Explanation, past: PastRows, masks: Mapping[int, Mask]) -> Pool
         at: (alias, masks[at][places[alias]] if at in masks else np.zeros(len(known[alias].offsets), dtype=bool))
         for at, alias in enumerate(uses)
     }
-    pool = Pool(asked.aliases, known, in_use)
+    late = late_rows(asked.query, asked.request.transaction.inputs, known)
+    pool = Pool(asked.aliases, known, in_use, late)
     asked.work.bind(pool.count, sum(each.rows.nbytes for each in known.values()))
     return pool
 
 
-def _lineage(asked: Explanation, pool: Pool, state: State | None, *, whole: bool = False) -> Lineage:
-    """The query over the rows that are there at a state, or over all records of a pool as they are."""
-    there = np.ones(pool.count, dtype=bool) if state is None or whole else pool.there(pool.came(state.ends))
+def _lineage(asked: Explanation, pool: Pool, state: State | None) -> Lineage:
+    """The query over the rows of a state; without one over all records as they are."""
+    taken = np.ones(pool.count, dtype=bool) if state is None else pool.came(state.ends)
     lineage = lineage_of(
         asked.query.catalyst,
         asked.query.plan,
-        lambda position, _, columns: pool.leaf_rows(there, position, columns),
+        lambda position, _, columns: pool.leaf_rows(taken, position, columns, net=state is not None),
         None if state is None else state.watermark_us,
         asked.call,
     )
@@ -236,7 +248,7 @@ class _Search:
         ]
 
     def _order(self) -> list[int]:
-        """States in which a record is looked for: after the block, before it, else between its steps."""
+        """States in which a record is looked for, the likeliest first."""
         last = len(self._states) - 1
         return [last, *range(1, last)] if self._asked.added else [0, *range(last - 1, 0, -1)]
 
@@ -260,7 +272,7 @@ class _Search:
             notes += [] if outcome.note is None else [outcome.note]
         for term, other in enumerate([numbers, *derivations[1:]]):
             _write(asked, record, ProvenanceKind.WITNESSES, pool.offsets(other), term=term)
-        triggers, by_watermark = self._trigger(record, row, at, notes)
+        triggers, by_watermark = self._trigger(record, row, at, len(equal), notes)
         _write(asked, record, ProvenanceKind.TRIGGER, triggers)
         _write_cells(asked, record, lineage, int(equal[0]))
         return RecordProvenance(
@@ -278,23 +290,25 @@ class _Search:
         )
 
     def _trigger(
-        self, record: AskedRecord, row: pa.Table, at: int, notes: list[str]
+        self, record: AskedRecord, row: pa.Table, at: int, known: int, notes: list[str]
     ) -> tuple[list[tuple[int, Longs]], bool]:
         if not self._asked.asks(ProvenanceKind.TRIGGER):
             return [], False
         if self._asked.request.previous is not None:
             notes.append("a change of the query made the block write this record")
             return [], False
-        first, second = (0, len(self._states) - 1)
-        if len(self._states) > 2:
-            first, second = (at - 1, at) if record.added else (at, at + 1)
+        last = len(self._states) - 1
+        # Of a record that only states between have, the step that wrote it counts; else the whole block does.
+        between = 0 < at < last
+        first, second = ((at - 1, at) if record.added else (at, at + 1)) if between else (0, last)
         found = trigger_of(
             self._evaluation,
             row,
-            self._states[max(first, 0)],
-            self._states[min(second, len(self._states) - 1)],
+            self._states[first],
+            self._states[second],
             added=record.added,
-            checked=self._asked.request.effort > ProvenanceEffort.LINEAGE,
+            known=known,
+            effort=self._asked.request.effort,
         )
         notes += [] if found.note is None else [found.note]
         return self._pool.offsets(found.numbers), found.by_watermark

@@ -31,7 +31,10 @@ from odfabric_engine_spark.spark.catalyst.plan_nodes import (
 
 @dataclass(frozen=True, slots=True)
 class KeyedStages:
-    """`values` are the results of the stages, the query's last; `inputs` its uses of inputs, from left to right."""
+    """Stages by their results.
+
+    `values` are the results, the query's last; `inputs` the uses of inputs, from left to right.
+    """
 
     catalyst: Catalyst
     tracer: Tracer

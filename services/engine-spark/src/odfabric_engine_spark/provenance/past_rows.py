@@ -1,4 +1,4 @@
-"""Rows that the inputs had: read from slices by conditions, and net of what was withdrawn.
+"""Rows that the inputs had: read from slices by conditions, and netted.
 
 Owns finding records of an input by values of expressions, and which of them are there at a state. A withdrawal takes the latest equal row
 that is there; one of a row that is not there cancels the next equal row to come (docs/engine.md#unmatched-retractions). Invariant: equal
@@ -32,7 +32,7 @@ from odfabric_engine_spark.state.key_hash import key_hashes
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Values of expressions over the row of a scan, together, as hashes: one of them is had."""
+    """Hashes of values, one of which the expressions over a row have together."""
 
     expressions: tuple[Expression, ...]
     hashes: Hashes
@@ -84,7 +84,7 @@ def as_scan(rows: pa.Table, columns: Sequence[Attribute]) -> pa.Table:
 
 
 def _survivors(classes: Longs, weights: Longs) -> Mask:
-    """Of records sorted by class, each in order of offsets: those that are not withdrawn later.
+    """Of records sorted by class and offset: those that are not withdrawn later.
 
     A row that came as the n-th of its class stays if there are never fewer than n afterwards.
     """
@@ -127,7 +127,7 @@ class PastRows:
         return found
 
     def keys(self, alias: str, expressions: Sequence[Expression], chosen: Mask | None = None) -> Hashes:
-        """Hashes of the values of expressions, for all records of an input or for the chosen ones."""
+        """Hashes of values of expressions, for all records or for the chosen ones."""
         by_id = {expr_id(column): column for each in expressions for column in references(each)}
         columns = list(by_id.values())
         rows = self._read_columns(alias, frozenset(str(column.name()) for column in columns))

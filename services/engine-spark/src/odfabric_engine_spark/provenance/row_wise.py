@@ -1,4 +1,4 @@
-"""Records of row-wise queries: the block's interval is mapped once more, and each record knows its input record.
+"""Records of row-wise queries: the interval of the block is mapped once more.
 
 Owns replaying the interval. The k-th record of the block is the k-th of the replay, so equal rows are told apart exactly, and no history is
 read. Source: docs/engine.md#row-identity-and-pairs.
@@ -27,7 +27,7 @@ from odfabric_engine_spark.spark.calls.call import EngineCall
 
 @dataclass(frozen=True, slots=True)
 class InputRecord:
-    """The use of an input and the offset of the record that another one is the image of."""
+    """The record of which another one is the image: use of an input, and offset."""
 
     use: int
     alias: str
@@ -44,7 +44,7 @@ def replayed(
     *,
     rows_max: int,
 ) -> list[InputRecord | None]:
-    """For each record the one that it is the image of, None if the replay gives another row.
+    """For each record its input record, None if the replay gives another row.
 
     Raises LimitExceeded, and what a transaction raises.
     """

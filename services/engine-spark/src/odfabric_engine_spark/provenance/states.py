@@ -1,4 +1,4 @@
-"""States of the inputs around a block: before it, after each of its steps, after all of them.
+"""States of the inputs around a block: before it, after its steps, after it.
 
 Owns what is there of the known rows at a state, and the watermark then. A timed query over one input writes what each step changes; every
 other one writes what the whole interval changes (docs/engine.md#steps-and-slicing).
@@ -7,7 +7,7 @@ other one writes what the whole interval changes (docs/engine.md#steps-and-slici
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,7 @@ from odfabric.model.engine import TransformRequestInput
 from odfabric.model.instant import Instant
 from odfabric.model.provenance import ConsumedInterval
 from odfabric_engine_spark.arrays.array_types import Longs, Mask
-from odfabric_engine_spark.provenance.builder import LeafRows
+from odfabric_engine_spark.provenance.circuit.builder import LeafRows
 from odfabric_engine_spark.provenance.past_rows import KnownRows
 from odfabric_engine_spark.rows.block_steps import least, micros
 from odfabric_engine_spark.spark.catalyst.plan_nodes import Attribute
@@ -69,12 +69,13 @@ def _watermark(inputs: Sequence[TransformRequestInput], taken: Sequence[int]) ->
 class Pool:
     """The known records of all inputs, numbered through: input by input, by offset.
 
-    `uses` says by use of an input which of its records can matter.
+    `uses` says by use of an input which of its records can matter, `late` which of them it drops.
     """
 
     aliases: tuple[str, ...]
     known: Mapping[str, KnownRows]
     uses: Mapping[int, tuple[str, Mask]]
+    late: Mapping[int, Mask] = field(default_factory=dict)
 
     @property
     def count(self) -> int:
@@ -103,16 +104,27 @@ class Pool:
         """Whether the taken records withdraw some row more often than it came."""
         return any(self.known[alias].owed(taken[self._own(alias)]) for alias in self.aliases)
 
-    def leaf_rows(self, there: Mask, position: int, columns: Sequence[Attribute]) -> LeafRows:
-        """The rows of one use of an input that are there and can matter."""
+    def leaf_rows(self, taken: Mask, position: int, columns: Sequence[Attribute], *, net: bool = True) -> LeafRows:
+        """Rows of one use of an input that can matter.
+
+        Of the taken records those that are there, unless not `net`.
+        """
         alias, matters = self.uses[position]
         known = self.known[alias]
-        chosen = np.flatnonzero(there[self._own(alias)] & matters)
+        chosen = np.flatnonzero(self._of_use(taken, position, net=net) & matters)
         return LeafRows(known.of_columns(columns, chosen), known.offsets[chosen])
 
-    def rows(self, there: Mask, alias: str, columns: Sequence[Attribute]) -> pa.Table:
-        """The rows of an input that are there, in columns of a scan."""
-        return self.known[alias].of_columns(columns, there[self._own(alias)])
+    def rows(self, taken: Mask, position: int, columns: Sequence[Attribute]) -> pa.Table:
+        """Rows of one use of an input, if the taken records are all that came."""
+        alias, _ = self.uses[position]
+        return self.known[alias].of_columns(columns, self._of_use(taken, position, net=True))
+
+    def _of_use(self, taken: Mask, position: int, *, net: bool) -> Mask:
+        alias, _ = self.uses[position]
+        own = taken[self._own(alias)]
+        if position in self.late:
+            own = own & ~self.late[position]
+        return self.known[alias].there(own) if net else own
 
     def numbers(self, alias: str, offsets: Longs) -> Longs:
         """The numbers of records of an input by their offsets."""

@@ -1,4 +1,4 @@
-"""Enough rows: check witnesses by a run of the query, complete them, leave out what is not needed.
+"""Enough rows: check witnesses by a run, complete them, reduce them.
 
 Owns the search for small sets by halves (delta debugging). Lineage does not always suffice: something may have to stay absent because of
 rows that are there. Such witnesses are completed from the rows of the record's keys.
@@ -65,7 +65,10 @@ def _completed(witnesses: Longs, pool: Longs, holds: Holds) -> Checked:
 
 
 def least_of(numbers: Longs, holds: Holds) -> tuple[Longs, bool]:
-    """A subset that holds, of which nothing can be left out; False if the allowed runs did not suffice to know that.
+    """A subset that holds, of which nothing can be left out.
+
+    False if the allowed runs did not suffice to know that.
+
 
     The whole set holds.
     """

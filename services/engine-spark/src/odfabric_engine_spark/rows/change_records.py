@@ -78,7 +78,7 @@ def changes(
     old, new = before[told], after[told]
     places = _sorted(order(told, _leads(old, new)))
     told, old, new = told[places], old[places], new[places]
-    if _returned(rows, old, new, steps[told]):
+    if is_returned(rows, old, new, steps[told]):
         left = np.nonzero((old >= 0) | (new >= 0))[0]
         left = left[_sorted(order(told[left], _leads(old[left], new[left])))]
         old, new = old[left], new[left]
@@ -91,7 +91,7 @@ def changes(
 def changed(rows: pa.Table, before: Longs, after: Longs) -> Longs:
     """Identities whose row is another one than before, or is there where it was not."""
     both = (before >= 0) & (after >= 0)
-    both[both] = _differ(rows, before[both], after[both])
+    both[both] = rows_differ(rows, before[both], after[both])
     found: Longs = np.nonzero(both | ((before >= 0) != (after >= 0)))[0]
     return found
 
@@ -101,7 +101,7 @@ def _leads(old: Longs, new: Longs) -> Longs:
     return np.where(new >= 0, new, old)
 
 
-def _returned(rows: pa.Table, old: Longs, new: Longs, steps: Longs) -> bool:
+def is_returned(rows: pa.Table, old: Longs, new: Longs, steps: Longs) -> bool:
     """Strikes rows that go and come again within a step from `old` and `new`.
 
     Whether there was one.
@@ -145,7 +145,7 @@ def interleaved(rows: pa.Table, leads: Longs, partners: Longs, operations: Longs
     return Records.ordered(kinds, rows, positions)
 
 
-def _differ(rows: pa.Table, one: Longs, other: Longs) -> npt.NDArray[np.bool_]:
+def rows_differ(rows: pa.Table, one: Longs, other: Longs) -> npt.NDArray[np.bool_]:
     if not len(one):
         return np.zeros(0, dtype=bool)
     left, right = table_bytes(rows.take(pa.array(one))), table_bytes(rows.take(pa.array(other)))

@@ -1,7 +1,7 @@
 """Find the rows on which an expression failed.
 
-Owns the search for them: parts of the rows are computed again, without what is not needed for the failure. Invariant: what is told is
-the failure of rows that were computed alone; where no part of the rows fails by itself, all of them are told. It computes at most a few
+Owns the search for them: parts of the rows are computed again, without what is not needed for the failure. Invariant: what is reported is
+the failure of rows that were computed alone; where no part of the rows fails by itself, all of them are reported. It computes at most a few
 times what failed. Not here: what a failure says (`failures`), when a failure is final (`execute_transform`).
 """
 
@@ -43,7 +43,7 @@ _ROW_CHARACTERS_MAX = 200
 class Described:
     """What rows are called: their input ("" for a query's own) and first columns.
 
-    `place_of` tells where a single row stands in a file.
+    `place_of` says where a single row stands in a file.
     """
 
     alias: str
@@ -52,14 +52,14 @@ class Described:
 
 
 Describe = Callable[[], Sequence[Described]]
-"""What rows of each scan are called: asked when a failure is told, for it takes a look at the plan."""
+"""What rows of each scan are called: asked when a failure is reported, for it takes a look at the plan."""
 
 
 class FailedRows(Exception):
-    """An expression failed on rows; which of them is looked for when it is told."""
+    """An expression failed on rows; which of them is looked for when it is reported."""
 
     def __init__(self, error: PySparkException | Py4JError, search: Callable[[Check], BaseException]) -> None:
-        """`search` gives what is told; its argument raises when there is no more time."""
+        """`search` gives what is reported; its argument raises when there is no more time."""
         super().__init__(str(error))
         self.error = error
         self._search = search
@@ -100,7 +100,7 @@ def computed_over(
 def found_again(compute: Callable[[], object]) -> Iterator[None]:
     """Work of which rows are not at hand.
 
-    Where rows are to blame, `compute` does the same with rows at hand when it is told.
+    Where rows are to blame, `compute` does the same with rows at hand when it is reported.
     """
     try:
         yield

@@ -96,9 +96,9 @@ class InputRows:
                 within = pc.and_(pc.greater_equal(offset, offsets.begin), pc.less(offset, offsets.end))
                 rows = batch if pc.all(within).as_py() else batch.filter(within)
                 if rows.num_rows:
-                    yield self._as_spark(rows, piece.path)
+                    yield self.as_spark(rows, piece.path)
 
-    def _as_spark(self, batch: pa.RecordBatch, path: str) -> pa.RecordBatch:
+    def as_spark(self, batch: pa.RecordBatch, path: str) -> pa.RecordBatch:
         columns: list[pa.Array] = []
         for field in self._schema:
             if field.name not in batch.schema.names:

@@ -1,7 +1,7 @@
 """Log retractions that come before their inserts, with their offsets.
 
-Owns the message. Such a row counts as absent, stays in the state, and cancels one that comes later (`state.net_rows`); whoever looks
-after the input should know. Invariant: what is told changes nothing. Not here: an unmatched retraction (`extraction`).
+Owns the message. Such a row counts as absent, stays in the state, and cancels one that comes later (`state.net_rows`); anyone who looks
+after the input should know. Invariant: what is reported changes nothing. Not here: an unmatched retraction (`extraction`).
 Source: docs/engine.md#unmatched-retractions.
 """
 

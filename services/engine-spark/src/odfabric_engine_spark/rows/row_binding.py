@@ -2,7 +2,7 @@
 
 Owns the rewriting of row-wise plans so that hidden columns of each scan's rows (where a row stands, what its weight is) come
 out beside the query's own. Invariant: the query's columns keep their ids, so nodes above need no change. Not here: which plans
-are row-wise (`query_classification`).
+are row-wise (`compile.row_wise_query`).
 """
 
 from __future__ import annotations

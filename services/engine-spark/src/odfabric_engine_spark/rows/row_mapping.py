@@ -155,7 +155,7 @@ class RowMapping:
     ) -> RowMapping:
         """The expressions have names and are over the plan's output.
 
-        Rows are told as `described`, or as the scans name them.
+        Rows are reported as `described`, or as the scans name them.
         """
         told = None if described is None else tuple(described)
         return cls(catalyst, plan, tuple(named), told, _copies(plan), _choice_of(catalyst, plan, named))
@@ -164,12 +164,16 @@ class RowMapping:
         """The expressions over rows of Spark, one frame per scan, then the hidden columns."""
         return projection(self.catalyst, bind(self.catalyst, self.plan, frames), self.named)
 
+    def needs_no_job(self, rows: pa.Table) -> bool:
+        """Whether columns of a scan's rows are only chosen, which takes no job of Spark."""
+        return self._choice is not None and self._choice.can(rows)
+
     def table(self, scans: Sequence[pa.Table]) -> pa.Table:
         """The same over rows of this process.
 
         Raises FailedRows, ResultTooLarge, and what else Spark raises.
         """
-        if self._choice is not None and self._choice.can(scans[0]):
+        if self._choice is not None and self.needs_no_job(scans[0]):
             return self._choice.of(scans[0])
 
         def mapped(given: Sequence[pa.Table]) -> pa.Table:

@@ -2,7 +2,7 @@
 
 Owns the few threads on which operations run. Invariant: at a limit the work stops, not only the call: its Spark jobs are
 cancelled until thread and tasks are free again, and where that does not help in time the process gives itself up, so that
-the supervisor starts a healthy one. Calls that a dying process takes with it are told whether they may be the reason. Not here: what
+the supervisor starts a healthy one. Calls that a dying process takes with it are informed whether they may be the reason. Not here: what
 operations do (`operations`), how they travel (`servicer`).
 """
 
@@ -84,7 +84,7 @@ class RunningCall(Generic[ResultT]):
             self.events.put_nowait(progress)
 
     def progress(self, *, wait_s: float) -> Iterator[EngineProgress]:
-        """What was told so far; waits for something if there is nothing."""
+        """What was reported so far; waits for something if there is nothing."""
         try:
             event = self.events.get(timeout=wait_s)
             while True:

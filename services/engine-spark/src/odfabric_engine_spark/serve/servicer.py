@@ -1,7 +1,7 @@
 """The gRPC service: messages in, messages out.
 
 Owns the stream of each call: progress, then exactly one terminal message. Invariant: whatever an operation raises, the caller
-gets a failure of the closed tree, or the status INTERNAL without details for a bug of ours, which the log tells in full.
+gets a failure of the closed tree, or the status INTERNAL without details for a bug of ours, which the log gives in full.
 Not here: threads and deadlines (`running_calls`), the forms of messages (`odfabric.formats.engine_messages.engine_wire`).
 """
 
@@ -37,7 +37,7 @@ ResultT = TypeVar("ResultT")
 _ANSWER_SHARE = 0.5
 """Share of a short deadline that is work; the rest is for the answer to arrive."""
 _PRECISE_S = 10.0
-"""Deadlines from here on are told in whole seconds: gRPC sends them rounded upwards."""
+"""Deadlines from here on are reported in whole seconds: gRPC sends them rounded upwards."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +176,7 @@ class EngineServicer(engine_pb2_grpc.EngineServiceServicer):
         self, request: pb.ValidateQueryRequest, context: grpc.ServicerContext
     ) -> pb.ValidateQueryResponse:
         """Judges a transform without data."""
-        for event in self._events(wire.validate_request_from_wire, operations.judge_query, request, context):
+        for event in self._events(wire.validate_request_from_wire, operations.judge_with_lineage, request, context):
             match event:
                 case EngineProgress():
                     continue
@@ -274,7 +274,7 @@ def _output(request: object) -> str | None:
 
 def report(error: BaseException) -> None:
     """Writes a bug to the log."""
-    # On a full disk the log cannot be written either; whoever asked is to hear of it nevertheless.
+    # On a full disk the log cannot be written either; anyone who asked is to hear of it nevertheless.
     with suppress(OSError):
         sys.stderr.write("".join(traceback.format_exception(error)))
         sys.stderr.flush()

@@ -181,7 +181,7 @@ def _nested_too_deeply() -> InvalidQuery:
 def is_silence(error: BaseException) -> bool:
     """Whether the JVM did not answer at all.
 
-    One that answers that it has no such method tells a trace: a bug of ours.
+    One that answers that it has no such method gives a trace: a bug of ours.
     """
     if _of_recursion(error):
         return False

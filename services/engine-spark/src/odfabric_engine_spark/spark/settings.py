@@ -76,7 +76,7 @@ class EngineSettings:
     compat_listen: str = "127.0.0.1:5544"
     """Where they are, `host:port` (port 0: a free one) or `unix:path`."""
     compat_beyond_loopback: bool = False
-    """Whether that may be an address which other machines reach: whoever reaches it may use the engine."""
+    """Whether that may be an address which other machines reach: anyone who reaches it may use the engine."""
     compat_folder: str = "/opt/engine"
     """What paths of the contract call the exchange folder."""
 

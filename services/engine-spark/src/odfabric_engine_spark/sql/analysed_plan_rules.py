@@ -72,7 +72,7 @@ _NODES = frozenset(
 _SLICES_MAX = 1000
 """Partitions that a query may ask for: each is a task."""
 _COPIES_MANY = 50
-"""Of so many windows or grouping sets of a row a query that is too large is told."""
+"""Of so many windows or grouping sets of a row a query that is too large is reported."""
 _ORDERING_NODES = frozenset({"Sort", "GlobalLimit", "LocalLimit", "Offset"})
 _LISTING_NODES = frozenset({"Aggregate", "Window"})
 _DATA_NODES = frozenset({"LogicalRDD", "LogicalRelation"})
@@ -177,7 +177,7 @@ class AnalysedGate:
         return in_order(found)
 
     def _too_many_nodes(self, plan: Plan) -> LimitExceeded:
-        """What Spark has made of few words is told by these."""
+        """What Spark has made of few words is recognised by these."""
         copies = max(
             (len(items(node.projections())) for node in walk_plan(plan) if simple_name(node) == "Expand"), default=1
         )

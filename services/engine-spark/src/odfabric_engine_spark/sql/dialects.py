@@ -1,7 +1,7 @@
 """Queries that were written for another engine, in Spark SQL.
 
 Owns which constructs of Flink, RisingWave and DataFusion mean the same in Spark, and how windows of event time are written there.
-Invariant: only constructs on the list are translated, anything else is named and left to the author; nothing here runs, and whoever
+Invariant: only constructs on the list are translated, anything else is named and left to the author; nothing here runs, and anyone who
 offers a translation has it judged first (`validate_query`). Where the meaning differs in a corner, a note says so.
 Source: docs/engine.md#operator-classes; docs/engine.md#why-not-structured-streaming.
 """
@@ -21,7 +21,7 @@ from sqlglot.errors import ErrorLevel, SqlglotError
 from odfabric_engine_spark.sql.refusal import shown
 
 TEXT_BYTES_MAX = 64 * 1024
-"""Longest statement that is translated; longer ones are told to be rewritten by hand."""
+"""Longest statement that is translated; longer ones are asked to be rewritten by hand."""
 
 
 class Flink(Dialect):

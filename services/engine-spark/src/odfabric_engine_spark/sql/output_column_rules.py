@@ -122,7 +122,7 @@ def name_problems(schema: spark_types.StructType) -> Iterator[ColumnProblem]:
 
 
 def _doubled(names: list[str]) -> ColumnProblem:
-    """Columns that are there twice, as of `*` over a join: told together."""
+    """Columns that are there twice, as of `*` over a join: reported together."""
     listed = shown(", ".join(names))
     if not all(name.isidentifier() for name in names):
         return ColumnProblem(names[0], "column-name", f"two columns are named {listed}", hint="name one with AS")

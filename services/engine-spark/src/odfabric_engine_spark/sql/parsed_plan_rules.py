@@ -85,7 +85,7 @@ class _Standing:
     asked_whether: bool = False
     """EXISTS asks for its rows, no matter which of them."""
     limited: bool = False
-    """A LIMIT of the whole result takes rows in its order, which need not be told twice."""
+    """A LIMIT of the whole result takes rows in its order, which need not be reported twice."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 Owns the comparison: statement by statement, as Spark parses them. Invariant: transforms that are called the same give the same rows
 and keep the same state, so a checkpoint of one continues under the other; the reverse is not promised - what is only equal in
-effect counts as different, and its result is computed anew. Not here: what becomes of rows (`migrate_query`), where a checkpoint is read
+effect counts as different, and its result is computed again. Not here: what becomes of rows (`migrate_query`), where a checkpoint is read
 (`execute.execute_transform`). Source: docs/engine.md#operations.
 """
 

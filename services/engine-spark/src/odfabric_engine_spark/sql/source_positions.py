@@ -1,7 +1,7 @@
 """Source positions: line and column of what Spark names without a place.
 
 Owns a look at the words of a text: names, texts, numbers, signs; nothing of what they mean. Invariant: a place lies within the
-statement, at the beginning of a word, and nothing is refused by what is found here: comments within comments are not told apart. Not
+statement, at the beginning of a word, and nothing is refused by what is found here: comments within comments are not distinguished. Not
 here: places of nodes, which Spark knows (`refusal`).
 """
 

@@ -3,7 +3,7 @@
 Owns what a file says: positions, watermarks, the query, and of each state its runs, which lie in the file itself or in one of its
 `bases`, earlier checkpoints that are known by their hash. Invariant: equal histories are equal files, byte by byte; a file that
 another query or a newer engine wrote is refused with a reason; a file whose reader did not tell its hash is never built on, so
-whoever tells none gets files without bases. Not here: what runs mean (`row_state`, `operators.aggregate.group_state`), when they are
+anyone who gives none gets files without bases. Not here: what runs mean (`row_state`, `operators.aggregate.group_state`), when they are
 merged (`compaction_tiers`). Source: docs/engine.md#order-of-the-output; docs/engine.md#checkpoints.
 """
 
@@ -26,10 +26,10 @@ from odfabric_engine_spark.state.run_file import PARTS, WrittenPart, WrittenRun,
 from odfabric_engine_spark.state.stored_runs import StateToStore, StateWork
 
 SMALL_BYTES = 64 << 10
-"""Stored states of this size together are written anew each time: there is nothing to be saved."""
+"""Stored states of this size together are written again each time: there is nothing to be saved."""
 FULL_EVERY = 16
 FULL_BYTES = 16 << 20
-"""Those of this size are written anew at least every `FULL_EVERY` transactions; larger ones by tiers alone."""
+"""Those of this size are written again at least every `FULL_EVERY` transactions; larger ones by tiers alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class InputPosition:
 class Checkpoint:
     """State after a transaction.
 
-    `fingerprint` tells the query apart, `states` are its states by name.
+    `fingerprint` distinguishes the query, `states` are its states by name.
     """
 
     fingerprint: str

@@ -60,7 +60,7 @@ class KeyEnds:
 def read_ends(runs: Sequence[Run], spans_of: Sequence[Span], reach: Longs, *, greatest: bool) -> KeyEnds | None:
     """The `reach` first rows of each key in each run; None if no run has any.
 
-    `spans_of` tells where a run has those of each key.
+    `spans_of` says where a run has those of each key.
     """
     taken: list[pa.Table] = []
     keys, inner = [], []

@@ -1,6 +1,6 @@
 """Latest rows: the newest row of each key over several runs.
 
-Owns what a key's row is when each run says anew what it is. Invariant: a run has a key at most once; a row of weight zero says
+Owns what a key's row is when each run says again what it is. Invariant: a run has a key at most once; a row of weight zero says
 that the key is gone. Not here: rows that are added up (`net_rows`).
 """
 

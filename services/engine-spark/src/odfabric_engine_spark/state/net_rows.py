@@ -28,7 +28,7 @@ from odfabric_engine_spark.state.run import CLOSES, WEIGHT, Run
 class KeyedRows:
     """Rows with the hashes of their keys.
 
-    `sources` tells which run a row is of, runs being numbered by age.
+    `sources` says which run a row is of, runs being numbered by age.
     """
 
     hashes: Hashes
@@ -197,7 +197,7 @@ def _weights(rows: pa.Table) -> Longs:
 
 
 def bytes_of(rows: pa.Table) -> pa.Array:
-    """What tells rows apart."""
+    """What distinguishes rows."""
     columns = [one_array(rows.column(name)) for name in told_apart_by(rows)]
     return row_bytes(columns) if columns else pa.array([b""] * rows.num_rows, pa.binary())
 

@@ -29,7 +29,7 @@ CLOSES = "__odf_closes"
 class CloseTimes:
     """When rows close, in that order, with the hashes of their keys; each pair once.
 
-    `never` tells of rows that do not.
+    `never` speaks of rows that do not.
     """
 
     times: Longs

@@ -32,8 +32,8 @@ BATCH_BYTES = 32 << 20
 """A batch with more content than this is halved."""
 PARTS = ("hashes", "rows", "closings")
 _SCRATCH = "scratch"
-"""What users would be told of a file of ours."""
-_PIECE_BYTES = 4 << 20
+"""What users would read of a file of ours."""
+PIECE_BYTES = 4 << 20
 """Parts up to this size never reach the disk before their checkpoint does."""
 _PASSED_ON_BYTES_MAX = 1 << 30
 """Bytes that one call to the system copies."""
@@ -63,7 +63,7 @@ class WrittenPart(io.RawIOBase):
         """As a file."""
         taken = memoryview(data).cast("B")
         self.size += len(taken)
-        if self._waiting_bytes + len(taken) <= _PIECE_BYTES:
+        if self._waiting_bytes + len(taken) <= PIECE_BYTES:
             # Whose memory it is may be changed afterwards.
             self._waiting.append(bytes(taken))
             self._waiting_bytes += len(taken)
@@ -141,7 +141,7 @@ class RunWriter:
     _close_times: list[tuple[Hashes, pa.Array]] = field(default_factory=list)
     _close_times_rows: int = 0
     _close_times_max: int = 1 << 20
-    """Of more, those that are told twice are left out."""
+    """Of more, those that are reported twice are left out."""
     _count: int = 0
 
     def __post_init__(self) -> None:

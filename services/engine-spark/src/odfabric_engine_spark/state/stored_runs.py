@@ -1,6 +1,6 @@
 """Which runs of a state a transaction stores.
 
-Owns what rows and groups have in common there: runs that are closed for good are given up, those that mostly are get written anew,
+Owns what rows and groups have in common there: runs that are closed for good are given up, those that mostly are get written again,
 tiers are merged. Invariant: the outcome is a function of the stored runs and of what the transaction added. Not here: what merging
 means (`net_rows`, `latest_rows`), the file (`checkpoint`).
 """
@@ -24,7 +24,7 @@ from odfabric_engine_spark.state.run import CLOSES, Run
 from odfabric_engine_spark.state.run_file import WrittenRun
 
 REWRITE_SHARE = 0.5
-"""A run of which this share is closed for good is written anew without it."""
+"""A run of which this share is closed for good is written again without it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

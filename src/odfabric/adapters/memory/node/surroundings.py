@@ -77,5 +77,5 @@ class InlineBounded:
             return TimeoutError()
         try:
             return work()
-        except Exception as error:  # noqa: BLE001  # it is handed to whoever asked
+        except Exception as error:  # noqa: BLE001  # it is handed to the caller that asked
             return error

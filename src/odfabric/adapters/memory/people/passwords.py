@@ -21,7 +21,7 @@ class QuickPasswords:
     """
 
     def __init__(self, *, cost: int = 1, bytes_max: int = PasswordRules().bytes_max) -> None:
-        """`cost` is the parameter by which hashes are made anew."""
+        """`cost` is the parameter by which hashes are made again."""
         self._cost = cost
         self._bytes_max = bytes_max
         self._nobody = self._text(secrets.token_hex(_SALT_CHARACTERS // 2), secrets.token_hex(32))

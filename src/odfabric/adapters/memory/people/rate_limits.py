@@ -1,7 +1,7 @@
 """Rate limits within one process: for nodes without Redis, and while it is away.
 
 Owns one queue of times for each key. Invariant: no more than `keys_max` keys are remembered; beyond that the one is forgotten that was
-asked for the longest time ago, so whoever keeps trying stays counted.
+asked for the longest time ago, so anyone who keeps trying stays counted.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from odfabric.ports.sources.polling_files import LocalFile
 
 
 class MemoryPollingFiles:
-    """A PollingFiles over what `add` was told.
+    """A PollingFiles over what `add` was given.
 
     Bytes lie flat in a folder of the test, as engines read files.
     """

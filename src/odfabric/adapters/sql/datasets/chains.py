@@ -264,7 +264,7 @@ def _move(
 
 
 def _hold_head(connection: Connection, dataset: DatasetId, expected: Multihash) -> None:
-    """Whoever moves this head waits from here on. Raises NotFound, HeadMoved."""
+    """Anyone who moves this head waits from here on. Raises NotFound, HeadMoved."""
     held = update(heads).where(heads.c.dataset_id == dataset, heads.c.hash == expected).values(hash=expected)
     if connection.execute(held).rowcount == 0:
         raise _refusal(connection, dataset, expected)

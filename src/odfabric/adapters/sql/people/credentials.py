@@ -80,7 +80,7 @@ class SqlTokens:
         """See the port."""
         before = _after(now, -USE_REMEMBERED_S)
         old = (tokens.c.id == token_id) & or_(tokens.c.last_used_at.is_(None), tokens.c.last_used_at < before)
-        # It happens with every request: whoever has nothing to remember does not wait for the right to write.
+        # It happens with every request: anyone who has nothing to remember does not wait for the right to write.
         with self._database.read() as connection:
             if connection.execute(select(tokens.c.id).where(old)).one_or_none() is None:
                 return

@@ -1,8 +1,8 @@
 """Memberships and grants in SQL, and which datasets somebody may read.
 
 Owns the one table of relations. Invariant: a change is one statement with the role and the version that were read in its condition. Rows
-refer to nothing by constraint, for objects are of two kinds: whoever deletes an account or a dataset deletes them in the same
-transaction (`remove_relations_*`), and whoever adds one holds what it is about. Rows of datasets are held before those of accounts.
+refer to nothing by constraint, for objects are of two kinds: anyone who deletes an account or a dataset deletes them in the same
+transaction (`remove_relations_*`), and anyone who adds one holds what it is about. Rows of datasets are held before those of accounts.
 """
 
 from __future__ import annotations

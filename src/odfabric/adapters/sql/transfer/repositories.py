@@ -1,6 +1,6 @@
 """Repositories and aliases in SQL.
 
-Invariant: whoever counts rows holds the row that they belong to, of the node none: its limit is soft.
+Invariant: anyone who counts rows holds the row that they belong to, of the node none: its limit is soft.
 """
 
 from __future__ import annotations

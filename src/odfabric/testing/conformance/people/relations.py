@@ -331,7 +331,7 @@ subjects = st.builds(
     scopes=st.frozensets(st.sampled_from(Scope)),
     datasets=st.none() | st.frozensets(st.sampled_from([entry.id for entry in DATASETS])),
 )
-"""Whoever may ask, strangers among them."""
+"""Anyone who may ask, strangers among them."""
 
 viewers = st.builds(
     Viewer,

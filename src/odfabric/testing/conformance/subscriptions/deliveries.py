@@ -578,5 +578,5 @@ def _told(storage: StoragePorts, pending: PendingMessage) -> int:
     try:
         return storage.outbox.fan_out(pending.id, now=NOW)
     except Determinate:
-        # Another relay has listed an older message and not told it yet; this one comes again.
+        # Another relay has listed an older message and not reported it yet; this one comes again.
         return 0

@@ -1,6 +1,6 @@
 """Calls of row-by-row aggregate functions, in words of engine and judges.
 
-Owns how ties are told to a judge: the engine breaks them by what is chosen, a judge is told to. Invariant: as in `general_grammar`;
+Owns how ties are described to a judge: the engine breaks them by what is chosen, a judge is asked to. Invariant: as in `general_grammar`;
 moments are of numbers that are not large, for with infinities those of Spark depend on the order of rows.
 """
 

@@ -1,7 +1,7 @@
 """The operation MigrateQuery: the transaction after a transform has changed.
 
 Owns the way from the rows that the previous transform left to those of the next one: the next one is run over all that was read,
-from the beginning and without a checkpoint, and the output is told what differs. Invariant (law L1): afterwards the net output is
+from the beginning and without a checkpoint, and the output gets what differs. Invariant (law L1): afterwards the net output is
 the new query over the net inputs as they were read, and the new checkpoint is that of a dataset that never had another transform.
 Nothing new is read. Rows that change are withdrawn and appended, not paired: two queries share no identity of rows.
 Source: docs/engine.md#the-law-of-transforms; docs/engine.md#operations.

@@ -70,7 +70,7 @@ def merge_rows(
 ) -> Merged:
     """The rows to be added.
 
-    `schema` names the input's columns; event time is one of them. `ordered`: `ROW` tells the order in which rows were
+    `schema` names the input's columns; event time is one of them. `ordered`: `ROW` gives the order in which rows were
     given, else they have none.
 
     Raises InvalidData for key or compared columns that are not there, and for a column of kinds of change that is not there or is none.

@@ -2,7 +2,7 @@
 
 Owns which statistics can be held against values: counts of nulls, and bounds of plain columns, which writers may cut but not make
 narrower. Invariant: values within their bounds are never called wrong. Statistics whose order is not certain (Int96, unsigned integers,
-fixed bytes) say nothing. Not here: damage that leaves every value within its bounds, which nothing tells from other data.
+fixed bytes) say nothing. Not here: damage that leaves every value within its bounds, which nothing distinguishes from other data.
 """
 
 from __future__ import annotations

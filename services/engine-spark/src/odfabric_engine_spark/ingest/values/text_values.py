@@ -56,7 +56,7 @@ def check_text_type(arrow: pa.DataType, *, path: str) -> None:
 def typed(texts: pa.Array, arrow: pa.DataType, formats: TextFormats) -> pa.Array:
     """Typed values of texts; null for null and for invalid texts.
 
-    The reader tells them apart.
+    The reader distinguishes them.
 
     The type is one that `check_text_type` lets pass.
     """

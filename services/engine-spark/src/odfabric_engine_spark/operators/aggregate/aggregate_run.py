@@ -1,6 +1,6 @@
 """One run of an aggregate: rows update their groups, changed groups come out.
 
-Owns the way from versions of groups to records: the query's own expressions make rows of them, and each change of a row is told.
+Owns the way from versions of groups to records: the query's own expressions make rows of them, and each change of a row is reported.
 Where groups are many, parts of their keys are taken one after the other. Invariant: the records depend neither on how steps were
 cut into runs nor on the order of rows. Not here: what the versions of a group are (`group_versions`), the same by tasks of Spark
 (`spark_tasks`). Source: docs/engine.md#late-data-and-finality; docs/engine.md#steps-and-slicing;
@@ -29,7 +29,6 @@ from odfabric_engine_spark.operators.aggregate.group_versions import (
     Versions,
 )
 from odfabric_engine_spark.operators.aggregate.partitioned_sums import SumsByPart
-from odfabric_engine_spark.plan.group_keys import GroupColumn
 from odfabric_engine_spark.rows.change_records import Records, changes
 from odfabric_engine_spark.rows.output_shape import as_output
 from odfabric_engine_spark.spark.calls.call import EngineCall
@@ -172,11 +171,6 @@ def _taken_together(parts: list[Versions]) -> Versions:
 def values_name(groups: str, statistic: Multiset) -> str:
     """The name of the state of values beside that of its groups."""
     return f"{groups}.{statistic.name}"
-
-
-def end_column_of(window: GroupColumn | None) -> str | None:
-    """The physical column of a window's end."""
-    return None if window is None else f"{window.name}_end"
 
 
 def _places(row_of: Longs, numbers: Longs) -> Longs:

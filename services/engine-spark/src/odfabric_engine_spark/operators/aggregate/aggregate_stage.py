@@ -1,61 +1,35 @@
-"""An aggregate as one stage of a larger query.
+"""A GROUP BY as a stage of a query: changes of what is below become changes of groups.
 
-Owns the way from changes of what is below to sums of groups, here or by tasks of Spark, and the one group of an aggregate without GROUP BY: it is there from
-the first transaction on, by a row of our own that no function counts. Invariant: as in `operators.aggregate.aggregate_run`, which does
-the work.
+Owns the way from these changes to sums of groups, in this process or as tasks of Spark, and the one group of an aggregate without
+GROUP BY: it is there from the first transaction on, by a row of our own that no function counts. Invariant: as in `aggregate_run`,
+which does the work. Not here: a stage that reads its inputs piece by piece (`streamed_aggregate`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
-from odfabric_engine_spark.operators.aggregate.aggregate_plan import AggregatePlan
-from odfabric_engine_spark.operators.aggregate.aggregate_run import AggregateRun, end_column_of
+from odfabric_engine_spark.operators.aggregate.aggregate_plan import GroupPlan
+from odfabric_engine_spark.operators.aggregate.aggregate_run import AggregateRun
 from odfabric_engine_spark.operators.aggregate.group_sums import STEP, WEIGHT, Marks
-from odfabric_engine_spark.operators.aggregate.group_versions import GroupShape, GroupStates
+from odfabric_engine_spark.operators.aggregate.group_versions import GroupStates
 from odfabric_engine_spark.operators.aggregate.partitioned_sums import SumsByPart
 from odfabric_engine_spark.operators.aggregate.spark_tasks import GroupTasks
 from odfabric_engine_spark.operators.expiry.expired_rows import Bounds
 from odfabric_engine_spark.operators.expiry.state_expiry import StageExpiry
 from odfabric_engine_spark.operators.keyed_recompute.recompute_run import Watermarks
-from odfabric_engine_spark.operators.row_wise.weighted_mapping import mapped, output_columns
-from odfabric_engine_spark.plan.aggregates.aggregate_calls import CallReader, calls_of, group_columns
-from odfabric_engine_spark.plan.group_keys import GroupColumn
+from odfabric_engine_spark.operators.row_wise.weighted_mapping import mapped
 from odfabric_engine_spark.plan.partitioning.partition_keys import stage_schema
-from odfabric_engine_spark.plan.partitioning.stages import GroupStage
-from odfabric_engine_spark.plan.query_classes import AggregateQuery
 from odfabric_engine_spark.rows.change_records import Records
 from odfabric_engine_spark.rows.delta import Delta
 from odfabric_engine_spark.rows.input_scan import weights_of
 from odfabric_engine_spark.spark.calls.call import EngineCall
 from odfabric_engine_spark.spark.calls.memory_limit import TransactionSize
-from odfabric_engine_spark.spark.catalyst.plan_nodes import Catalyst
 from odfabric_engine_spark.spark.frames.local_rows import local_rows
 from odfabric_engine_spark.state.stored_runs import StateToStore
-
-
-class GroupPlan:
-    """What a stage of groups needs to run, made once per query."""
-
-    def __init__(self, catalyst: Catalyst, stage: GroupStage) -> None:
-        reader = CallReader(catalyst, rows_alone=not stage.always)
-        calls = tuple(reader.read(call) for call in calls_of(stage.aggregate))
-        self.stage = stage
-        self.columns: tuple[GroupColumn, ...] = tuple(group_columns(stage.aggregate))
-        if stage.always:
-            self.columns = (GroupColumn("key0", pa.int32(), False, "", catalyst.parse_expression("0"), False),)
-        above = catalyst.logical.Project(catalyst.seq(output_columns(catalyst, stage.output)), stage.above)
-        query = AggregateQuery(
-            catalyst, stage.below, stage.aggregate, above, (), self.columns, calls, tuple(reader.inputs), None, None
-        )
-        self.aggregate = AggregatePlan.of(query)
-
-        window = None if stage.window is None else self.columns[stage.window]
-        self.shape: GroupShape = replace(self.aggregate.shape(self.columns, end_column_of(window)), always=stage.always)
 
 
 class GroupRun:
@@ -81,12 +55,17 @@ class GroupRun:
         self._size = size
         self._run = AggregateRun(
             plan.shape,
-            plan.aggregate.groups,
+            plan.groups,
             states,
             output_schema=stage_schema(plan.stage.output) if output is None else output,
             event_time=order_by,
             call=call,
         )
+
+    @property
+    def aggregate(self) -> AggregateRun:
+        """What does the work, for rows that come piece by piece."""
+        return self._run
 
     def states(self, name: str) -> dict[str, StateToStore]:
         """What the runs have left so far, the groups under `name`."""
@@ -106,7 +85,7 @@ class GroupRun:
         Raises InvalidData, and what Spark raises on an expression.
         """
         taken, own_row = Marks(marks.before_us, (marks.after_us,)), first and self._plan.stage.always
-        settings, mapping = self._call.settings, self._plan.aggregate.rows
+        settings, mapping = self._call.settings, self._plan.rows
         by_spark = bool(settings.stages_by_spark or settings.spark_master)
         below = mapped(mapping, deltas, self._call)
         if mapping.copies > 1 and not by_spark:

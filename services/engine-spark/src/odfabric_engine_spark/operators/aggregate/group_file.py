@@ -24,7 +24,7 @@ from odfabric_engine_spark.state.run_file import PARTS, WrittenPart, open_run_fi
 _GROUPS = "groups"
 _ROWS, _TOLD = "versions", "told"
 _NAME = "a part of the groups"
-"""What users would be told of such a file, if they ever were."""
+"""What users would read of such a file, if they ever were."""
 
 
 def write_group_file(path: Path, advanced: Advanced) -> None:

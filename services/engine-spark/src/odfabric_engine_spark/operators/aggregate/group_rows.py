@@ -7,7 +7,7 @@ is; the aggregate becomes a projection of a table with a column for each key and
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -16,8 +16,8 @@ from pyspark.sql.types import _parse_datatype_json_string
 
 from odfabric_engine_spark.arrays.parallel_columns import joined
 from odfabric_engine_spark.plan.aggregates.aggregate_calls import calls_of
+from odfabric_engine_spark.plan.group_keys import GroupColumn
 from odfabric_engine_spark.plan.input_tables import marked_relation, marked_schema
-from odfabric_engine_spark.plan.query_classes import AggregateQuery
 from odfabric_engine_spark.rows.failing_rows import Described
 from odfabric_engine_spark.rows.row_batches import in_pieces
 from odfabric_engine_spark.rows.row_mapping import RowMapping
@@ -49,26 +49,22 @@ class GroupRows:
     result_names: tuple[str, ...]
 
     @classmethod
-    def of(cls, query: AggregateQuery) -> GroupRows:
-        """From a classified query."""
-        calls = list(calls_of(query.aggregate))
-        key_names = tuple(column.name for column in query.columns)
+    def of(cls, catalyst: Catalyst, aggregate: Plan, above: Plan, columns: Sequence[GroupColumn]) -> GroupRows:
+        """From an aggregate, its grouping columns and the plan `above` that ends with it."""
+        calls = list(calls_of(aggregate))
+        key_names = tuple(column.name for column in columns)
         result_names = tuple(f"result{index}" for index in range(len(calls)))
-        expressions = [*(column.expression for column in query.columns), *calls]
+        expressions = [*(column.expression for column in columns), *calls]
         fields = [
             _field(name, expression) for name, expression in zip((*key_names, *result_names), expressions, strict=True)
         ]
-        scan = marked_relation(query.catalyst, marked_schema(spark_types.StructType(fields), "groups"))
-        columns = output_of(scan)
-        replaced = list(zip(expressions, columns, strict=True))
-        named = [
-            _replace_named(query.catalyst, item, replaced) for item in items(query.aggregate.aggregateExpressions())
-        ]
-        groups = query.catalyst.logical.Project(query.catalyst.seq(named), scan)
-        plan = _put(query.catalyst, query.above, groups)
-        labels = (*(column.label or OWN_PREFIX for column in query.columns), *map(name_of, calls))
-        told = [Described("the groups", labels)]
-        mapping = RowMapping.of(query.catalyst, plan, output_of(plan), described=told)
+        scan = marked_relation(catalyst, marked_schema(spark_types.StructType(fields), "groups"))
+        replaced = list(zip(expressions, output_of(scan), strict=True))
+        named = [_replace_named(catalyst, item, replaced) for item in items(aggregate.aggregateExpressions())]
+        groups = catalyst.logical.Project(catalyst.seq(named), scan)
+        plan = _put(catalyst, above, groups)
+        labels = (*(column.label or OWN_PREFIX for column in columns), *map(name_of, calls))
+        mapping = RowMapping.of(catalyst, plan, output_of(plan), described=[Described("the groups", labels)])
         return cls(mapping, key_names, result_names)
 
     def output(self, groups: pa.Table, call: EngineCall, check: Callable[[int], None]) -> pa.Table:

@@ -2,7 +2,7 @@
 
 Owns finding, replacing and dropping groups. Invariant: a group that is as if it had never had a row is not there; what is stored
 is a function of the groups that each transaction replaced, and what is read is proportional to the groups that are asked for.
-A change writes a group anew, so of several runs the newest that has a key tells what it is. Not here: what is added to a
+A change writes a group again, so of several runs the newest that has a key says what it is. Not here: what is added to a
 group (`count_and_sum`), when it closes (`aggregate_run`), files (`state.checkpoint`).
 """
 
@@ -247,7 +247,7 @@ class GroupState:
     def _added_as_one(self) -> list[Run]:
         """What this transaction has replaced.
 
-        That a group is gone is told only if it was there before.
+        That a group is gone is reported only if it was there before.
         """
         before = GroupState(
             self._schema, self.key_names, end_column=self._end_column, work=self._work, runs=self._stored

@@ -1,8 +1,8 @@
 """Apply partial aggregates to groups: retractions and new versions.
 
 Owns the order of things for the groups of a part of the keys: known ones are looked up, each passes through its versions step by
-step, and a change of a version that is final is told. A group without window is final at once; a timed one when the watermark has
-passed its end, so what comes before is one version, and what comes later are corrections. Invariant: what is told and what is kept are
+step, and a change of a version that is final is reported. A group without window is final at once; a timed one when the watermark has
+passed its end, so what comes before is one version, and what comes later are corrections. Invariant: what is reported and what is kept are
 functions of the state and of the sums. Nothing here needs the JVM: tasks of Spark do it too (`spark_tasks`). Not here: the rows of
 the output that versions make (`aggregate_run`). Source: docs/engine.md#late-data-and-finality; docs/engine.md#steps-and-slicing.
 """
@@ -284,7 +284,7 @@ class GroupVersions:
                 raise error.told(self._group(work, int(of[error.at]))) from error
             return latest[of]
 
-        record(self._final_before(work, groups[run_starts(groups)]))
+        record(self.final_before(work, groups[run_starts(groups)]))
         for chosen in _rounds(groups):
             added = chosen[sources[chosen] >= 0]
             work.values.add_at(groups[added], sums.values.take(sources[added]))
@@ -299,7 +299,7 @@ class GroupVersions:
         named = [f"{each.label} = {shown_value(each.shown(keys)[0])}" for each in self._shape.columns if each.label]
         return f" in the group ({', '.join(named)})" if named else ""
 
-    def _final_before(self, work: _Work, touched: Longs) -> Longs:
+    def final_before(self, work: _Work, touched: Longs) -> Longs:
         """Touched groups whose row has been shown before this run."""
         known = touched[work.state[touched] >= 0]
         if work.ends is None:

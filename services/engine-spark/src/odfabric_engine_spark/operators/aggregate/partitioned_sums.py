@@ -59,7 +59,7 @@ class SumsByPart:
         Raises LimitExceeded if values of groups are more than may be in hand. What `tables` raise, and OSError, passes through.
         """
         # Sums are kept in the order of their rows: values that come in the order of their times need not be sorted then.
-        for found in in_turn(self._added, tables, at_once=self.at_once):
+        for found in in_turn(self.summed_or_kept, tables, at_once=self.at_once):
             self._call.check()
             if isinstance(found, PartialSums):
                 self._sums.append(found)
@@ -71,10 +71,10 @@ class SumsByPart:
                 self._many = self._many or self._groups > _SUMS_EACH * self._groups_max
             else:
                 self._many = True
-                self._files = self._files or self._row_files(found.schema)
+                self._files = self._files or self.row_files(found.schema)
                 self._files.add(found)
 
-    def _added(self, rows: pa.Table) -> PartialSums | GroupedRows:
+    def summed_or_kept(self, rows: pa.Table) -> PartialSums | GroupedRows:
         """The sums of rows, or the rows, where they bring too many groups."""
         grouped = GroupedRows(rows, self._shape.columns)
         self._call.check()
@@ -108,7 +108,7 @@ class SumsByPart:
         if self._files is not None:
             self._files.close()
 
-    def _row_files(self, schema: pa.Schema) -> _RowFiles:
+    def row_files(self, schema: pa.Schema) -> _RowFiles:
         count = min(2 + self.at_once * self._rows // self._groups_max, _FILES_MAX)
         return _RowFiles(self._call.scratch, schema, count)
 

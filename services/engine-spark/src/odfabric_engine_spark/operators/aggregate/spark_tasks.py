@@ -4,7 +4,7 @@ Owns the three rounds of tasks: sums of the rows that a task reads go to the tas
 up its groups, and leaves a file with their versions and with what is to be kept of them; the query's expressions make rows of the
 versions, which tasks compare. Invariant: tasks call what the engine's process itself would, so both ways give the same records and
 the same states; a task that runs twice leaves another file of the same content. Not here: what a version is (`group_versions`), when
-a run is large (`aggregate_transaction`, `operators.aggregate.aggregate_stage`). Source:
+a run is large (`streamed_aggregate`, `aggregate_stage`). Source:
 docs/engine.md#steps-and-slicing; docs/engine.md#small-and-large-transactions.
 """
 
@@ -55,7 +55,7 @@ from odfabric_engine_spark.state.run import RunFile
 from odfabric_engine_spark.state.run_file import open_run_file
 from odfabric_engine_spark.state.stored_runs import StateWork
 
-_PARTS_MAX = 256
+PARTS_MAX = 256
 """Parts of the keys, each of which is one task's; it takes them piece by piece."""
 _GROUPS_EACH = 4
 """Groups of a part, in pieces that a task has in hand at once."""
@@ -90,7 +90,7 @@ _HIDDEN = pa.schema(
         _CONTENT: pa.binary(),
     }
 )
-"""What tells sides of changes apart and orders them: 0 is the row that was, 1 the one that is. The lead is the time by which a change
+"""What distinguishes sides of changes and orders them: 0 is the row that was, 1 the one that is. The lead is the time by which a change
 is ordered, that of the new row of a pair.
 """
 _SIDES_MAX = 1 << 33
@@ -156,8 +156,8 @@ class GroupTasks:
     def __init__(self, run: AggregateRun, call: EngineCall) -> None:
         self._run = run
         self._call = call
-        self._folder = call.scratch / f"groups-{secrets.token_hex(8)}"
-        self._folder.mkdir()
+        self.work_folder = call.scratch / f"groups-{secrets.token_hex(8)}"
+        self.work_folder.mkdir()
 
     def applied(self, rows: DataFrame, marks: Marks, *, rows_max: int) -> Iterator[Records]:
         """Add rows (keys, inputs, weight, step), one step a key, and move the watermark.
@@ -166,7 +166,7 @@ class GroupTasks:
         and what Spark raises on an expression.
         """
         run, groups_max = self._run, self._run.shape.in_hand(self._call.settings.groups_max)
-        parts = min(max(1 + rows_max // (_GROUPS_EACH * groups_max), self._call.settings.tasks_at_once), _PARTS_MAX)
+        parts = min(max(1 + rows_max // (_GROUPS_EACH * groups_max), self._call.settings.tasks_at_once), PARTS_MAX)
         sending = SumTask(run.shape, marks, parts, self._call.settings.state_piece_rows, groups_max)
         sent = loosened(rows).mapInArrow(sending, schema_of_rows(self._call.session, _SENT))
         if run.shape.end_column is not None:
@@ -175,7 +175,7 @@ class GroupTasks:
             every = self._call.session.range(0, parts, 1, 1).select(F.col("id").cast("int").alias(_PART), *nothing)
             sent = sent.union(every)
         known = StoredGroups.of(run.states)
-        task = GroupTask(run.shape, known, marks, parts, _GROUPS_EACH * groups_max, groups_max, self._folder)
+        task = GroupTask(run.shape, known, marks, parts, _GROUPS_EACH * groups_max, groups_max, self.work_folder)
         told = sent.repartitionById(parts, F.col(_PART)).mapInArrow(task, schema_of_rows(self._call.session, _TOLD))
         left = self._left(whole(self._call, told).to_pylist())
         values = run.grow_values()
@@ -191,7 +191,7 @@ class GroupTasks:
         """In the order of the keys."""
         raise_told(each["failure"] for each in sorted(told, key=_begin))
         return [
-            _Left(_begin(each), self._folder / str(each["file"]), each["was"], each["now"])
+            _Left(_begin(each), self.work_folder / str(each["file"]), each["was"], each["now"])
             for each in sorted(told, key=_begin)
         ]
 

@@ -1,6 +1,6 @@
 """Bounded window frames (ROWS and RANGE): recognised, with their reach.
 
-Owns finding them in a plan: `lag` and `lead`, and functions over frames that are bounded on both sides. Invariant: a row tells nothing of rows
+Owns finding them in a plan: `lag` and `lead`, and functions over frames that are bounded on both sides. Invariant: a row says nothing of rows
 that are further away than that. Windows that stand over one another reach as far as all together, in rows that do not tie: of those that do
 each has an order of its own. Not here: what is looked at then (`bounded_frame_read`).
 """

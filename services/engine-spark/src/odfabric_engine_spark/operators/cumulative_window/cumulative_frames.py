@@ -76,7 +76,7 @@ _OF_VALUES = {
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A window function: `column` is what it tells something of, None for rows."""
+    """A window function: `column` is what it says something of, None for rows."""
 
     named: Expression
     column: Attribute | None

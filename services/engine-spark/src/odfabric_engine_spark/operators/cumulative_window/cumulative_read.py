@@ -2,7 +2,7 @@
 
 Owns which old rows a plan gets to see: those that do not come before the earliest change. Invariant: rows
 before it are the same before and after a transaction, and what windows give for them does not change; so they stand for nothing but what functions need
-of them. Of keys of which rows are unmatched before the cut, or that share a hash with others there, or of which that is not told for certain, all
+of them. Of keys of which rows are unmatched before the cut, or that share a hash with others there, or of which that is not certain, all
 rows are looked at. Not here: which windows these are (`cumulative_frames`), what the rows before give (`prefix_values`).
 """
 

@@ -33,7 +33,7 @@ _EXACT = 1 << 62
 
 
 class Gives(Enum):
-    """What is told of values; of rows where they have no column."""
+    """What is known of values; of rows where they have no column."""
 
     COUNT = "count"
     SUM = "sum"
@@ -47,7 +47,7 @@ class Gives(Enum):
 class Before:
     """One thing to know: of the values in the column at `position`.
 
-    `sql_type` is how Spark names the `type` of what is told.
+    `sql_type` is how Spark names the `type` of the result.
     """
 
     position: int | None
@@ -80,7 +80,7 @@ class Stretches:
         return np.repeat(self.owners, np.diff(np.append(self.starts, len(self.weights))))
 
     def values(self, part: Before) -> pa.Array | None:
-        """Of the column that something is told of."""
+        """Of the column that it is about."""
         return None if part.position is None else one_array(self.rows.column(column_name(part.position)))
 
 

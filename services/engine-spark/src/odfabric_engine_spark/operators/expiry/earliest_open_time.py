@@ -3,7 +3,7 @@
 Owns following the watermark of the inputs up a plan in which one thing waits for another: a window over rows that wait for partners,
 partners of partners, an event time that is computed of a window. Invariant: what comes in time later than the watermark changes
 nothing of a row before this instant, where event times are made of others by adding constants, or by functions that rise with them. Where
-a plan does not say, nothing is told. Not here: plans in which one thing waits (`open_windows`). Source: docs/engine.md#output-watermark.
+a plan does not say, nothing is reported. Not here: plans in which one thing waits (`open_windows`). Source: docs/engine.md#output-watermark.
 """
 
 from __future__ import annotations

@@ -131,7 +131,7 @@ def _sources(column: Expression, plan: Plan) -> list[_Source]:
     """As `_own_sources`, where an input row changes only rows of its own instant.
 
     Rows that look up versions have the time of the union of both, for no version is later than its row. Other window functions change
-    rows of their whole partition. A session begins long before its last row, and ends anew with each.
+    rows of their whole partition. A session begins long before its last row, and ends again with each.
     """
     if simple_name(plan) == "Aggregate" and any(map(is_session_window, items(plan.groupingExpressions()))):
         return []

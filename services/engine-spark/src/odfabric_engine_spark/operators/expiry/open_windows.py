@@ -64,7 +64,7 @@ def wait_us(catalyst: Catalyst, timed: TimedFilter) -> int:
 def check_session_gaps(catalyst: Catalyst, plan: Plan) -> None:
     """Raises Refused for sessions whose gap differs by row.
 
-    When they close could not be told from their last row.
+    When they close could not be distinguished from their last row.
     """
     found = [
         refusal(

@@ -164,7 +164,7 @@ class RowsRun:
         """
         self.unmatched = []
         if first and self._withdraws(deltas):
-            # Rows that no state owes are told as they come. Before them there is what a query has over nothing.
+            # Rows that no state owes are reported as they come. Before them there is what a query has over nothing.
             nothing = [delta.take(np.zeros(0, dtype=np.int64)) for delta in deltas]
             begun = self._applied(nothing, Watermarks(None, None), first=True)
             return added_up(Delta.joined([begun, self._applied(deltas, marks, first=False)]))
@@ -278,7 +278,7 @@ class RowsRun:
         return asked_versions(self._plan.versions[scan], self._known[scan], hashes, incoming[scan], rows)
 
     def _count(self, scan: StageScan, hashes: Hashes) -> int:
-        """How many old rows some keys have, if they can be told apart by their times."""
+        """How many old rows some keys have, if they can be distinguished by their times."""
         state = self._known.get(scan)
         return 0 if state is None or scan not in self._plan.versions else int(state.counts(hashes).sum())
 
@@ -371,7 +371,7 @@ class RowsRun:
     def _touched_scans(
         self, work: _Work, tasks: StageTasks, added: dict[StageScan, Run]
     ) -> dict[StageScan, TouchedScan]:
-        """What tasks are told; what is to be added to states lies in files from then on."""
+        """What tasks get; what is to be added to states lies in files from then on."""
         touched: dict[StageScan, TouchedScan] = {}
         for subplan, keys in zip(self._stage.subplans, work.touched, strict=True):
             own = tasks.written_keys(keys.hashes)
@@ -446,22 +446,22 @@ class RowsRun:
 
     def _touched(self, subplan: Subplan, incoming: dict[StageScan, Incoming], marks: Watermarks) -> _Touched:
         if any(len(incoming[scan].delta) for scan in subplan.wholes):
-            known = [self._all_hashes(scan) for scan in subplan.scans]
+            known = [self.all_hashes(scan) for scan in subplan.scans]
             new = [incoming[scan].hashes for scan in subplan.scans]
             return _Touched((*known, *new), {}, everything=True)
         parts = [incoming[scan].hashes for scan in subplan.scans]
-        closing = {scan: self._closing(scan, marks) for scan in subplan.scans}
+        closing = {scan: self.closing_hashes(scan, marks) for scan in subplan.scans}
         if subplan.always:
             parts.append(np.zeros(1, dtype=np.uint64))
         return _Touched((*parts, *closing.values()), closing, everything=False)
 
-    def _closing(self, scan: StageScan, marks: Watermarks) -> Hashes:
+    def closing_hashes(self, scan: StageScan, marks: Watermarks) -> Hashes:
         state = self._known.get(scan)
         if not scan.closes or state is None or marks.after_us is None or marks.after_us == marks.before_us:
             return NO_KEYS
         return hashes_of(state.closing(marks.before_us, marks.after_us))
 
-    def _all_hashes(self, scan: StageScan) -> Hashes:
+    def all_hashes(self, scan: StageScan) -> Hashes:
         state = self._known.get(scan)
         pieces = () if state is None else state.everything(self._call.settings.stage_rows_max)
         return distinct(*(hashes_of(piece.column(HASH)) for piece in pieces))
@@ -591,5 +591,5 @@ class RowsRun:
 
 
 def _of_rows(asked: AskedRows | AskedVersions | None) -> AskedRows | None:
-    """What tasks are told of the old rows of a scan: of versions they read whole keys."""
+    """What tasks get of the old rows of a scan: of versions they read whole keys."""
     return asked if isinstance(asked, AskedRows) else None

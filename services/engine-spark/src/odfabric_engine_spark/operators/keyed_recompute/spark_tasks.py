@@ -1,6 +1,6 @@
 """Large keyed recomputes as Spark tasks.
 
-Owns what tasks are told and what they leave: each writes the rows of its share of a scan's keys to a file of scratch, which Spark
+Owns what tasks get and what they leave: each writes the rows of its share of a scan's keys to a file of scratch, which Spark
 then reads as it reads slices, wherever it runs the plan. Invariant: tasks call what the engine's process itself would, so both ways
 give the same changes; a task that runs twice leaves the same file. Not here: which keys are touched, and when a transaction is
 large (`recompute_run`). Source: docs/engine.md#steps-and-slicing; docs/engine.md#small-and-large-transactions.
@@ -42,7 +42,7 @@ from odfabric_engine_spark.state.run import CLOSES, HASH, WEIGHT, FilePart, RunF
 from odfabric_engine_spark.state.run_file import open_run_file
 from odfabric_engine_spark.state.stored_runs import StateWork
 
-_TASKS_MAX = 256
+TASKS_MAX = 256
 """Tasks among which the keys of a scan are divided; each takes its share piece by piece."""
 _NO_TIMES = np.zeros(0, dtype=np.int64)
 _TOLD = pa.schema([("share", pa.int64()), ("rows", pa.int64()), ("failure", pa.binary())])
@@ -155,7 +155,7 @@ class StageTasks:
             return counted_rows(whole(self._call, found))
         frame = loosened(found)
         settings = self._call.settings
-        parts = min(max(1 + rows // settings.state_piece_rows, settings.tasks_at_once), _TASKS_MAX)
+        parts = min(max(1 + rows // settings.state_piece_rows, settings.tasks_at_once), TASKS_MAX)
         spread = frame.repartition(parts, *(column(field.name) for field in frame.schema.fields[:-1]))
         task = DifferenceTask(settings.state_piece_rows, settings.batch_bytes)
         return counted_rows(whole(self._call, spread.mapInArrow(task, frame.schema)))
@@ -247,7 +247,7 @@ def shares_of(scans: Sequence[TouchedScan], *, rows_each: int, at_least: int) ->
         old, new = _state(scan, scan.old), _state(scan, (scan.new,))
         ends = np.cumsum(_asked(scan).of_these(hashes).counts(old, hashes) + new.counts(hashes))
         rows = int(ends[-1]) if len(ends) else 0
-        count = min(max(1 + rows // rows_each, at_least), _TASKS_MAX)
+        count = min(max(1 + rows // rows_each, at_least), TASKS_MAX)
         bounds = np.searchsorted(ends, [rows * at // count for at in range(1, count)], side="left")
         cuts = [0, *np.unique(bounds[(bounds > 0) & (bounds < len(hashes))]).tolist(), len(hashes)]
         found += [Share(number, begin, end) for begin, end in pairwise(cuts)]

@@ -34,7 +34,7 @@ class TemporalJoinSides:
         rows, versions = (side.scans() for side in union.children)
         self._linear = [scan for scan in rows if scan.linear]
         time = value.columns.get(expr_id(time_of_temporal_join(look_up)), {})
-        # A version that is made of rows of several scans changes with each of them, at a time that only one of them tells.
+        # A version that is made of rows of several scans changes with each of them, at a time that only one of them gives.
         if len(versions) == 1 and versions[0].linear and versions[0] in time:
             (self._versions,) = versions
             self._time = time[self._versions]

@@ -174,7 +174,7 @@ class _Bound:
 class _Node:
     """A node of a plan, by the name of its class, a scan as `InputScan`.
 
-    `rows_of` is the number of the scan whose rows it gives, perhaps not all and not whole; `waits` tells a timed filter.
+    `rows_of` is the number of the scan whose rows it gives, perhaps not all and not whole; `waits` marks a timed filter.
     """
 
     name: str

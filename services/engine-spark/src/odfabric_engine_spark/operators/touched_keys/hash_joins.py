@@ -17,11 +17,11 @@ _ROWS_MAX = 250_000
 """A side of at most so many bytes and rows, each of which takes some 100 bytes more in a table, is hashed .."""
 _TIMES_MIN = 3
 """.. where the other has so many times as many rows .."""
-_ROWS_MIN = 20_000
+ROWS_MIN = 20_000
 """.. and so many that sorting them takes longer than telling Spark not to."""
 _LEFT_HASHED = MATCHED | {"LeftOuter", "RightOuter", "FullOuter"}
 _RIGHT_HASHED = LEFT_KEPT | {"FullOuter"}
-"""The kinds of joins that can hash a side. Told of another Spark sorts, or fails while it words its warning."""
+"""The kinds of joins that can hash a side. Given another one Spark sorts, or fails while it words its warning."""
 _HINTS = "org.apache.spark.sql.catalyst.plans.logical."
 
 
@@ -35,11 +35,11 @@ class Size:
     def is_small_beside(self, other: Size) -> bool:
         """Whether it pays to hash these rows and to look up those of the other side."""
         is_small = self.bytes <= _BYTES_MAX and self.rows <= _ROWS_MAX
-        return is_small and other.rows >= max(_TIMES_MIN * self.rows, _ROWS_MIN)
+        return is_small and other.rows >= max(_TIMES_MIN * self.rows, ROWS_MIN)
 
 
 class HashedJoins:
-    """Tells Spark which side of a join to hash."""
+    """Instructs Spark which side of a join to hash."""
 
     def __init__(self, catalyst: Catalyst) -> None:
         self._catalyst = catalyst

@@ -27,7 +27,7 @@ from odfabric_engine_spark.state.key_range import KeyPart
 from odfabric_engine_spark.state.row_state import RowState
 from odfabric_engine_spark.state.run import CLOSES, HASH, WEIGHT, distinct
 
-_LEFT_OUT_EACH = 16
+LEFT_OUT_EACH = 16
 """So many rows have to be left out at least for each new one, beside `LEFT_OUT_MIN`."""
 NEVER = np.iinfo(np.int64).max
 """No row closes as late."""
@@ -129,7 +129,7 @@ class SubplanChange:
     ) -> AskedRows:
         """Of some touched keys.
 
-        `times` tells when rows are that the scan looks up; of many versions it matters when the earliest row is.
+        `times` says when rows are that the scan looks up; of many versions it matters when the earliest row is.
         """
         counts = state.counts(hashes)
         everything = AskedRows.of_keys(hashes, int(counts.sum()))
@@ -141,7 +141,7 @@ class SubplanChange:
         new = int(is_among(self.incoming[scan].hashes, hashes[narrow]).sum())
         found = AskedRows(hashes[~narrow], hashes[narrow], since_us, 0)
         count = int(counts[~narrow].sum() + found.late_counts(state).sum()) + new
-        left_out_min = max(partial_read.LEFT_OUT_MIN, _LEFT_OUT_EACH * new)
+        left_out_min = max(partial_read.LEFT_OUT_MIN, LEFT_OUT_EACH * new)
         if everything.count - count < left_out_min and not has_many_versions:
             return everything
         return replace(found, count=count)

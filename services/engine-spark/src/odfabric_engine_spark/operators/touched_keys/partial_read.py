@@ -289,7 +289,7 @@ def further(numbers: Longs, distance: int, *, up: bool) -> Longs:
 def _in_order(values: pa.Array, *, inverted: bool) -> pa.Array:
     """Numbers in Spark's order, or its inverse, with one zero.
 
-    The canonical order tells zeros apart.
+    The canonical order distinguishes zeros.
     """
     if types.is_decimal(values.type):
         return pc.negate(values) if inverted else values

@@ -1,7 +1,7 @@
 """Aggregate functions as a query states them.
 
-Owns reading `sum(x) FILTER (WHERE ..)` and its like from the analysed plan: function, input, result type. Invariant: what is
-read here has exact accumulators (`aggregate_functions`); everything else is refused with a reason. Source: docs/engine.md#exact-aggregates.
+Owns reading `sum(x) FILTER (WHERE ..)` and its like from a plan: function, input, result type; and which of them have exact
+accumulators (`aggregate_functions`). All others are computed over the rows of their group. Source: docs/engine.md#exact-aggregates.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from odfabric.errors import InvalidQuery
 from odfabric_engine_spark.arrays.percentile_ranks import Rank
 from odfabric_engine_spark.plan.aggregates.percentile_calls import PERCENTILES, has_ranks, ranks_of
 from odfabric_engine_spark.plan.arrow_types import arrow_type
@@ -25,12 +24,7 @@ from odfabric_engine_spark.spark.catalyst.plan_nodes import (
     simple_name,
     walk_expression,
 )
-from odfabric_engine_spark.sql.refusal import (
-    Refused,
-    name_of,
-    refusal,
-    text_of,
-)
+from odfabric_engine_spark.sql.refusal import name_of, text_of
 
 _INTEGERS = frozenset({"byte", "short", "integer", "long"})
 _FLOATS = frozenset({"float", "double"})
@@ -96,11 +90,8 @@ class CallReader:
         self.inputs: list[Expression] = []
 
     def read(self, expression: Expression) -> AggregateCall:
-        """The call that an AggregateExpression makes. Raises Refused."""
+        """The call of an AggregateExpression that `has_accumulator`."""
         function = expression.aggregateFunction()
-        problem = _problem(expression, simple_name(function))
-        if problem is not None:
-            raise Refused([problem])
         kind = _FUNCTIONS[simple_name(function)]
         if kind is Function.COUNT and expression.isDistinct():
             kind = Function.COUNT_DISTINCT
@@ -148,25 +139,23 @@ class CallReader:
         return len(self.inputs) - 1
 
 
-def _problem(expression: Expression, name: str) -> InvalidQuery | None:
-    text = text_of(expression)
+def has_accumulator(expression: Expression) -> bool:
+    """Whether an AggregateExpression is kept up to date by exact statistics, without the rows of its group."""
+    function = expression.aggregateFunction()
+    name, arguments = simple_name(function), children(function)
     if name not in _FUNCTIONS:
-        return refusal(
-            "aggregate",
-            f"{text} cannot run incrementally yet",
-            at=expression,
-            hint="count, sum, avg, min, max, bool_and, bool_or can",
-        )
-    if name == "Count" and expression.isDistinct() and _can_be_told_apart(children(expression.aggregateFunction())):
-        return None
+        return False
+    if name == "Count" and expression.isDistinct():
+        return _can_be_told_apart(arguments)
     if expression.isDistinct() and name not in ("Min", "Max"):
-        return refusal(
-            "distinct-aggregate",
-            f"{text}: DISTINCT within an aggregate cannot run incrementally yet",
-            at=expression,
-            hint="make a dataset of the distinct rows and aggregate that",
-        )
-    return _type_problem(name, children(expression.aggregateFunction()), text, expression)
+        return False
+    if name in ("Count", "CountIf", "BoolAnd", "BoolOr"):
+        return True
+    type_name = str(arguments[0].dataType().typeName())
+    if name in PERCENTILES:
+        return type_name in _INTEGERS | _FLOATS and has_ranks(function)
+    known = _INTEGERS | _FLOATS if name in ("Sum", "Average") else _ORDERED
+    return type_name in known or type_name.startswith("decimal")
 
 
 def _can_be_told_apart(values: Sequence[Expression]) -> bool:
@@ -176,18 +165,6 @@ def _can_be_told_apart(values: Sequence[Expression]) -> bool:
     """
     several = len(values) > 1
     return all(can_be_key(each) and not (several and str(each.dataType().typeName()) in _FLOATS) for each in values)
-
-
-def _type_problem(name: str, arguments: Sequence[Expression], text: str, at: Expression) -> InvalidQuery | None:
-    if name in ("Count", "CountIf", "BoolAnd", "BoolOr"):
-        return None
-    type_name = str(arguments[0].dataType().typeName())
-    if name in PERCENTILES and type_name in _INTEGERS | _FLOATS and has_ranks(at.aggregateFunction()):
-        return None
-    known = _INTEGERS | _FLOATS if name in ("Sum", "Average") else _ORDERED
-    if name not in PERCENTILES and (type_name in known or type_name.startswith("decimal")):
-        return None
-    return refusal("aggregate-type", f"{text} of type {type_name} cannot run incrementally yet", at=at, hint="cast it")
 
 
 def calls_of(aggregate: Plan) -> Iterator[Expression]:

@@ -29,7 +29,7 @@ from odfabric_engine_spark.spark.catalyst.plan_nodes import (
 from odfabric_engine_spark.spark.catalyst.plan_rebuild import map_expression, with_children
 from odfabric_engine_spark.sql.lateness_hint import SPAN_US_MAX
 
-_WAITING_SIDES = {"LeftOuter": (0,), "LeftAnti": (0,), "RightOuter": (1,), "FullOuter": (0, 1)}
+WAITING_SIDES = {"LeftOuter": (0,), "LeftAnti": (0,), "RightOuter": (1,), "FullOuter": (0, 1)}
 """Which sides of a join are shown without a partner."""
 
 
@@ -40,7 +40,7 @@ def with_waiting_joins(catalyst: Catalyst, plan: Plan, times: EventTimes) -> Pla
         return node
     kind = str(node.joinType().toString())
     found = node
-    for side in _WAITING_SIDES.get(kind, ()):
+    for side in WAITING_SIDES.get(kind, ()):
         bound = bound_of_side(catalyst, node, side, times)
         if bound is not None:
             found = wait_for(catalyst, bound.instant, found, unless=_decided(catalyst, bound, kind))

@@ -37,7 +37,7 @@ def with_exact_aggregates(catalyst: Catalyst, plan: Plan) -> Plan:
     node = with_children(catalyst, plan, [with_exact_aggregates(catalyst, child) for child in children(plan)])
     name = simple_name(node)
     if name == "Aggregate":
-        if can_accumulate(catalyst, node):
+        if can_accumulate(node):
             return node
         return map_expressions(catalyst, node, lambda part: _exact(catalyst, part))
     if name == "Window":

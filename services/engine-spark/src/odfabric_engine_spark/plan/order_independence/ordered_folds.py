@@ -57,12 +57,12 @@ def folded_list(catalyst: Catalyst, function: Expression, values: Expression) ->
         parts[f"u{position}"] = _of_variables(catalyst, update, {**of_row, **of_total})
     parts["result"] = _of_variables(catalyst, fold.evaluateExpression(), of_total)
     unresolved = map_expression(
-        catalyst, catalyst.parse_expression(_text(len(buffer))), lambda part: _of_parts(part, parts)
+        catalyst, catalyst.parse_expression(fold_text(len(buffer))), lambda part: _of_parts(part, parts)
     )
     return from_template(catalyst, unresolved, {"values": values})
 
 
-def _text(width: int) -> str:
+def fold_text(width: int) -> str:
     start = ", ".join(f"'b{position}', i{position}" for position in range(width))
     update = ", ".join(f"'b{position}', u{position}" for position in range(width))
     return (

@@ -1,7 +1,7 @@
 """Window functions with ties broken by all columns.
 
 Owns completing the order of a window: after the query's own ORDER BY come all columns that it reads, in the order in which the
-relation declares them, least first, nulls before; floats also by their text, which tells -0.0 from 0.0. Invariant: rows that
+relation declares them, least first, nulls before; floats also by their text, which distinguishes -0.0 from 0.0. Invariant: rows that
 still tie are equal, so every function of what comes out is one of the multiset of rows. rank and its like, and RANGE frames,
 are functions of peers and keep their order; what is added, taken or listed from the first row to those that tie is that of the
 last of these. Not here: which functions exist (`sql`). Source: docs/engine.md#the-judge-of-the-laws.

@@ -34,7 +34,7 @@ from odfabric_engine_spark.spark.frames.local_rows import loose
 class StageScan:
     """One place of a stage at which rows come in.
 
-    Scans are told apart by identity: columns of copies may share ids.
+    Scans are distinguished by identity: columns of copies may share ids.
 
     `kind` is `input` (rows of the input `source`), `stage` (changes of the stage number `source`) or `constant`. `closes` is
     the instant at which a row becomes final, if the stage waits for it; `final` is that of a row which nothing waits for, under a

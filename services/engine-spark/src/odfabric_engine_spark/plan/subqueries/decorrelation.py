@@ -191,7 +191,7 @@ class Subqueries:
     def _as_correlated(self, part: Expression, below: Plan) -> Expression | None:
         """Spark's rule joins what reads a column of the row.
 
-        The others are told to, with any column.
+        The others are asked to, with any column.
         """
         if simple_name(part) != "Exists" or not part.outerAttrs().isEmpty():
             return None

@@ -4,7 +4,7 @@ Owns what a null means: `x NOT IN (..)` holds if there are no rows, or if x is n
 these. Invariant: what leaves here asks twice at most, whether something is surely a member and whether it surely is none, each true
 or false, as Spark asks it: in conditions null and false are the same, and a column of IN is false, never null. Where a null would be
 read as a value - in functions, comparisons, IS NULL - what Spark answers depends on its optimizer, and it is refused.
-One row tells of an uncorrelated subquery what a row asks of all its values, so only a change of that answer touches all rows.
+One row holds of an uncorrelated subquery what a row asks of all its values, so only a change of that answer touches all rows.
 Not here: how EXISTS becomes a join (`decorrelation`). Source: docs/engine.md#where-naive-rules-are-wrong.
 """
 
@@ -104,7 +104,7 @@ class NullAwareJoins:
             ]
             return self._over(expression, below)
         if name == "InSubquery":
-            if negative and self._in_outer_join and not self._is_two_valued(expression):
+            if negative and self._in_outer_join and not self.is_two_valued(expression):
                 raise Refused(
                     [_unclear(expression, "in a join that keeps rows without a partner Spark takes it for true")]
                 )
@@ -117,7 +117,7 @@ class NullAwareJoins:
         """An expression whose null is a value of its own."""
         if not _holds_in_predicate(expression):
             return expression
-        if simple_name(expression) == "InSubquery" and not self._is_two_valued(expression):
+        if simple_name(expression) == "InSubquery" and not self.is_two_valued(expression):
             raise Refused([_unclear(expression, "here a null is not the same as false")])
         conditions = _conditions_of(expression)
         below = [
@@ -155,7 +155,7 @@ class NullAwareJoins:
             return None
         in_predicate = part.child()
         values, query = items(in_predicate.values()), in_predicate.query()
-        if len(values) > 1 or not query.outerAttrs().isEmpty() or self._is_two_valued(in_predicate):
+        if len(values) > 1 or not query.outerAttrs().isEmpty() or self.is_two_valued(in_predicate):
             return None
         (value,), column = values, output_of(query.plan())[0]
         nulls = self._catalyst.named(from_template(self._catalyst, _NULLS, {"x": column}), "nulls")
@@ -168,7 +168,7 @@ class NullAwareJoins:
         single = self._catalyst.expressions.ScalarSubquery(one_row, nothing, ids.newExprId(), nothing, none, none, none)
         return from_template(self._catalyst, _PASSES, {"nulls": single, "x": value})
 
-    def _is_two_valued(self, in_predicate: Expression) -> bool:
+    def is_two_valued(self, in_predicate: Expression) -> bool:
         values, query = items(in_predicate.values()), in_predicate.query()
         inside = _inside(query)
         return all(

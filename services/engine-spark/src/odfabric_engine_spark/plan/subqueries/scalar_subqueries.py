@@ -2,7 +2,7 @@
 
 Owns the form of a value whose subquery may find several rows: an aggregate of its rows, and an error where the value is read, if
 they are several. Invariant: what leaves here has one row at most by construction, and none but a row that reads the value can
-fail for it: the error tells a value of that row, so no rule of Spark can compute it before rows have met. It is the data that
+fail for it: the error gives a value of that row, so no rule of Spark can compute it before rows have met. It is the data that
 is wrong then, as in a plain query. Not here: how the aggregate is joined (`decorrelation`).
 """
 

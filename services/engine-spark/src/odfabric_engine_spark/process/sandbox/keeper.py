@@ -282,7 +282,7 @@ def _remove_sockets(exchange: Path) -> None:
 
 
 def _environment(private: Path, java_home: Path) -> dict[str, str]:
-    # Written anew: what surrounds the keeper may hold secrets, and zone or language of the machine must change nothing.
+    # Written from nothing: what surrounds the keeper may hold secrets, and zone or language of the machine must change nothing.
     passed = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     return passed | {
         "PATH": "/usr/local/bin:/usr/bin:/bin",

@@ -119,7 +119,7 @@ def program(processor: str) -> bytes:
         code += [_instruction(_JUMP_FROM, _FOREIGN_ABI_FROM[processor], otherwise=1), refusal]
     for number in sorted(REFUSED[processor].values()):
         code += [_instruction(_JUMP_EQUAL, number, otherwise=1), refusal]
-    # The arguments of clone3 cannot be seen; told that there is none, libraries use clone.
+    # The arguments of clone3 cannot be seen; where it does not exist, libraries use clone.
     code += [_instruction(_JUMP_EQUAL, _CLONE3, otherwise=1), unknown]
     code += [
         _instruction(_JUMP_EQUAL, _CLONE[processor], otherwise=4),

@@ -1,6 +1,6 @@
 """The walls by name, and which of them stand around this process.
 
-Owns the names that are told to operators. Invariant: what is told was looked at from inside, not assumed. Not here: putting them up.
+Owns the names that operators see. Invariant: what is reported was looked at from inside, not assumed. Not here: putting them up.
 """
 
 from __future__ import annotations

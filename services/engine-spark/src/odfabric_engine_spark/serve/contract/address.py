@@ -1,6 +1,6 @@
 """Where `engine.Engine` may be offered.
 
-Owns that one decision. Whoever calls is unknown, for the contract has no token; so it is offered only where settings say so,
+Owns that one decision. Anyone who calls is unknown, for the contract has no token; so it is offered only where settings say so,
 and beyond the loopback only if they say that too. Loads no Spark: the keeper of a sandbox asks as well.
 """
 

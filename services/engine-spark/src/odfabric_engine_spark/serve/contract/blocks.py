@@ -1,7 +1,7 @@
 """Blocks of an input from what `engine.Engine` says: slices and pairs of times.
 
 Owns the mapping of pairs (system time of a block, its watermark) to the steps in which a transaction is read. Invariant: where
-blocks cannot be told apart, because their system times are equal, rows come before watermarks, so that none is late by
+blocks cannot be distinguished, because their system times are equal, rows come before watermarks, so that none is late by
 mistake. Not here: rows between the first and the last of a slice, of which only kinds of change are looked at; the others are checked when
 they are read. Source: docs/engine.md#steps-and-slicing.
 """

@@ -34,7 +34,7 @@ RequestT = TypeVar("RequestT")
 ResultT = TypeVar("ResultT")
 
 _NOT_OF_THE_QUERY = ("checkpoint-", "file-")
-"""How rules begin by which a checkpoint, a slice or a file of a schema is refused: whoever wrote the query cannot act on it."""
+"""How rules begin by which a checkpoint, a slice or a file of a schema is refused: the author of the query cannot act on it."""
 
 
 def contract_handler(servicer: EngineServicer, settings: EngineSettings) -> grpc.GenericRpcHandler:

@@ -24,7 +24,7 @@ from odfabric_engine_spark.spark.settings import EngineSettings
 
 
 class StopSignal:
-    """Tells a call to end, with the error that is its answer. The first reason wins."""
+    """Gives a call to end, with the error that is its answer. The first reason wins."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -71,6 +71,6 @@ class EngineCall:
             raise self.stop.reason
 
     def progress(self, stage: str, done: int = 0, total: int = 0) -> None:
-        """Tells the caller how far the work is, and checks."""
+        """Informs the caller how far the work is, and checks."""
         self.check()
         self.listener(EngineProgress(stage=stage, done=done, total=total))

@@ -2,7 +2,7 @@
 
 Judging a query is tens of thousands of small questions, of which none takes long and nothing is a job of Spark that could be cancelled.
 Owns the check before each of them. Invariants: only the thread of a call that must end is interrupted, and after the first time not again
-for a moment, in which it may tidy up; what comes out of a call that was interrupted is no result, whoever swallowed the interruption. Not
+for a moment, in which it may tidy up; what comes out of a call that was interrupted is no result, no matter who swallowed the interruption. Not
 here: why a call must end (`running_calls`), and one question that takes long (the process gives itself up).
 """
 

@@ -2,7 +2,7 @@
 
 Owns the refusal of a transaction that needs more memory than its request allows, in the one form by which a coordinator knows that a
 smaller one may do. Invariant: the limit refuses and changes nothing else, so a transaction has the same outcome under every limit
-that it keeps. Not here: pieces of what need not be in hand at once (`record_transaction`, `aggregate_transaction`), the
+that it keeps. Not here: pieces of what need not be in hand at once (`record_transaction`, `streamed_aggregate`), the
 coordinator's answer (`odfabric.usecases.transform.divide_transform`). Source: ADR 0029.
 """
 

@@ -1,7 +1,7 @@
 """Plans kept between calls, so that a query is compiled once.
 
 Owns the bound and the order in which plans are given up. Invariant: a plan is kept under everything that it was made from, so what
-comes from here is what would be made anew. Not here: what plans are (`compile.compile_query`).
+comes from here is what would be made again. Not here: what plans are (`compile.compile_query`).
 """
 
 from __future__ import annotations

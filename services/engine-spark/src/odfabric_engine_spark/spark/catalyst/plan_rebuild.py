@@ -1,4 +1,4 @@
-"""Plans made anew with other expressions or other children.
+"""Plans made again with other expressions or other children.
 
 Owns the copying of plan nodes of any class. Invariant: a node of which nothing changes stays the very same object, and a copy
 keeps its place in the SQL text. Not here: what is replaced by what (the other modules of this folder).

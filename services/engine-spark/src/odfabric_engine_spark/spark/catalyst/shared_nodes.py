@@ -1,8 +1,8 @@
 """Nodes of Spark's planner of which a JVM has one each, for all queries.
 
 Owns the list of them. A node knows the text that was being parsed when it was made, and the position in it; of one that is made once that would be
-the query of whoever came first, which messages for others would show. Invariant: they are made before any query, so they know none.
-Not here: how a place in a query is told (`sql.refusal`).
+the query of the call that came first, which messages for others would show. Invariant: they are made before any query, so they know none.
+Not here: how a place in a query is reported (`sql.refusal`).
 """
 
 from __future__ import annotations

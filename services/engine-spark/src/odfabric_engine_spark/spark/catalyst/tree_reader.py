@@ -1,8 +1,8 @@
-"""Objects of the JVM, many told in one answer.
+"""Objects of the JVM, many reported in one answer.
 
 Owns the way in which trees of Spark's planner are read and lists for it are made, and how objects that nobody holds any more are given
 back. Py4J asks once for each member of a list, once for its class, and once more to give it back; a query has thousands of them, and
-each question takes a tenth of a millisecond. Invariant: what is told is what the objects themselves would answer. Not here: what the
+each question takes a tenth of a millisecond. Invariant: what is reported is what the objects themselves would answer. Not here: what the
 trees mean (`plan_nodes`).
 """
 
@@ -43,7 +43,7 @@ class Kind(Enum):
 
 
 class KnownObject(JavaObject):  # type: ignore[misc]
-    """An object of which the JVM has told more than its id.
+    """An object of which the JVM has reported more than its id.
 
     `class_name` is as Java has it. `column_id` is the id of a column, None for what is none.
     """
@@ -175,7 +175,7 @@ class _GivenBack:
                     self._ended.set()
                 time.sleep(_PAUSE_S)
             if len(taken) < _GIVEN_BACK_MAX:
-                # Whoever appends may be a finalizer, which must not take the locks of what could be waited for.
+                # Anyone who appends may be a finalizer, which must not take the locks of what could be waited for.
                 time.sleep(_PAUSE_S)
 
 

@@ -1,6 +1,6 @@
 """A Spark standalone cluster whose executors run the engine's tasks.
 
-Owns what the engine tells Spark about it, and waiting for its master. Invariant: nobody takes part who does not know the secret,
+Owns what the engine says to Spark about it, and waiting for its master. Invariant: nobody takes part who does not know the secret,
 what travels is encrypted, and a cluster that is not there is a failure that names the setting, within a bounded time. Not here:
 processes of the cluster (`cluster_process`), how many executors there are (`executors`).
 """

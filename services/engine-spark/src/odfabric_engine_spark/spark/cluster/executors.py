@@ -1,7 +1,7 @@
 """The executors of a cluster, as the engine sees them.
 
 Owns counting them, and telling when none is left for too long. Invariant: a call never waits for executors that do not come:
-it fails for sure, and an engine without calls ends, so that its supervisor starts one that registers anew. Not here: tasks that
+it fails for sure, and an engine without calls ends, so that its supervisor starts one that registers again. Not here: tasks that
 one lost executor takes with it, which Spark runs again.
 """
 
@@ -53,7 +53,7 @@ class Executors:
             time.sleep(_LOOK_EVERY_S)
 
     def missing(self) -> Determinate:
-        """What a call is told that cannot run without them."""
+        """The error of a call that cannot run without them."""
         settings = self._settings
         needed = f"executor_memory_mib = {settings.executor_memory_mib}, executor_cores = {settings.executor_cores}"
         return Determinate(

@@ -17,7 +17,7 @@ from odfabric_engine_spark.spark.failures import as_odf_error
 
 
 def told_failure(error: OdfError | OSError | pa.ArrowException) -> bytes:
-    """A failure as a task tells of it. One of Arrow that is a bug of ours is raised."""
+    """A failure as a task describes it. One of Arrow that is a bug of ours is raised."""
     if isinstance(error, OSError):
         error = Determinate(f"a task's machine failed: {error.strerror or type(error).__name__}")
     known = as_odf_error(error)
@@ -27,7 +27,7 @@ def told_failure(error: OdfError | OSError | pa.ArrowException) -> bytes:
 
 
 def raise_told(failures: Iterable[bytes | None]) -> None:
-    """Raises the first failure of which tasks have told, if there is one."""
+    """Raises the first failure of which tasks have reported, if there is one."""
     for failure in failures:
         if failure is not None:
             raise failure_from_wire(pb.Failure.FromString(failure))

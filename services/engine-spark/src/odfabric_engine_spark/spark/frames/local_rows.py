@@ -18,7 +18,7 @@ from pyspark.sql import types as T
 
 from odfabric.formats.slices.canonical_rows import one_array
 
-_HANDED_BYTES_MAX = 256 << 20
+HANDED_BYTES_MAX = 256 << 20
 """Python's collector counts objects, not what Spark keeps for them; after so many bytes it is asked to look."""
 
 
@@ -33,7 +33,7 @@ class _Handed:
         """More of them. Any thread."""
         with self._lock:
             self._bytes += size
-            due = self._bytes > _HANDED_BYTES_MAX
+            due = self._bytes > HANDED_BYTES_MAX
             self._bytes = 0 if due else self._bytes
         if due:
             gc.collect()

@@ -1,6 +1,6 @@
 """Nulls in columns that must not have any.
 
-Owns the count and the refusal. Invariant: all rows are counted before the refusal, because the message tells how many there
+Owns the count and the refusal. Invariant: all rows are counted before the refusal, because the message says how many there
 are; the place is that of the first. Source: specification, "Merge Strategies".
 """
 

@@ -36,7 +36,7 @@ SCRATCH_OPTIONS = {
 }
 """Spark's writer holds a row group in memory for each task, and does not count it; it looks at its size after so many rows.
 
-Without dictionaries a footer tells what rows take in memory: with them a thousand rows of one text of a megabyte seem to be small.
+Without dictionaries a footer says what rows take in memory: with them a thousand rows of one text of a megabyte seem to be small.
 """
 
 _COMPUTES_EARLY = "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation"
@@ -92,7 +92,7 @@ def arrow_of(frame: DataFrame) -> pa.Table:
             return _arrow_of(_as_over_tables(frame))
         except (PySparkException, Py4JError) as again:
             if as_odf_error(again) is None:
-                raise error from again  # compiled code tells less of what is wrong
+                raise error from again  # compiled code gives less of what is wrong
             raise
 
 

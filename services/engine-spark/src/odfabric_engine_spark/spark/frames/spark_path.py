@@ -1,6 +1,6 @@
-"""A file as Spark's readers are told of it: they take a path for a pattern.
+"""A file as Spark's readers expect it: they take a path for a pattern.
 
-Invariant: what is told names this file and no other. Paths to write to are taken as they are.
+Invariant: what is reported names this file and no other. Paths to write to are taken as they are.
 """
 
 from __future__ import annotations

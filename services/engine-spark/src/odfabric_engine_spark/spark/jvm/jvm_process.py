@@ -58,7 +58,7 @@ _CHOOSES_COLLECTOR = re.compile(r"-XX:\+Use\w+GC", re.ASCII)
 _PR_SET_PDEATHSIG = 1
 _POLL_S = 0.01
 EXIT_OUT_OF_MEMORY = 3
-"""Exit code of a virtual machine that was told to exit when memory runs out."""
+"""Exit code of a virtual machine that was asked to exit when memory runs out."""
 _LAST_WORDS_S = 10.0
 """How long after the end of its connections a JVM may take to end."""
 

@@ -1,8 +1,8 @@
-"""How large a constant becomes, told before anybody computes it.
+"""How large a constant becomes, reported before anybody computes it.
 
 Owns the functions by which a few characters of SQL become gigabytes. Spark computes constants while it plans, where no limit of a call can stop
 it and all calls share the memory. Invariant: what all such functions of a query make together is within the limit, or the query is
-refused; and no constant is computed by the gates before that is known. Sizes are told from the inside out, so nothing is computed that is
+refused; and no constant is computed by the gates before that is known. Sizes are distinguished from the inside out, so nothing is computed that is
 made of something too large. Not here: the size of values of rows, which tasks compute and a limit ends.
 """
 

@@ -90,7 +90,7 @@ class _Computed:
         if name == "Filter":
             self._always.append(conjuncts(plan.condition())[0])
         if name == "Aggregate":
-            # A constant tells no groups apart, and is not computed.
+            # A constant distinguishes no groups, and is not computed.
             self._always += [each for each in items(plan.groupingExpressions()) if not each.foldable()]
         if name == "Generate":
             self._always += children(plan.generator())

@@ -1,6 +1,6 @@
 """Collect all errors of a transform and suggest a corrected query.
 
-Spark tells one name after the other, and nothing about columns before the form of a query is right. So what is known to be meant is written,
+Spark gives one name after the other, and nothing about columns before the form of a query is right. So what is known to be meant is written,
 and the transform judged again. Invariant: a statement is offered only if it passes the judgement that decides what runs, and every change to
 it is one that a refusal names; what is refused as it is written stays refused. Not here: translations of other engines' queries
 (`validate_query`), how a text is changed (`sql.corrections.suggested_corrections`).
@@ -20,7 +20,7 @@ from odfabric_engine_spark.sql.corrections.suggested_corrections import UNKNOWN_
 from odfabric_engine_spark.sql.refusal import Refused
 
 CORRECTIONS_MAX = 40
-"""How often a transform is corrected and judged again: each name that is told takes one."""
+"""How often a transform is corrected and judged again: each name that is reported takes one."""
 
 READ_MAX = 4_000_000
 """Characters of statements that are looked through for names, all of them once for each name: some seconds."""
@@ -46,7 +46,7 @@ def all_problems(queries: Sequence[str], refused: Refused, judge: Judge) -> tupl
             place = (step, each.line, each.column)
             is_known = place in corrected or (each.rule == UNKNOWN_COLUMN and each.message in unknown)
             if not is_known and (each.rule == UNKNOWN_COLUMN or not any(one.has_gaps for one in texts)):
-                told[each] = None  # else it is still the name that is told already, or what comes of it
+                told[each] = None  # else it is still the name that is reported already, or what comes of it
             if problem.instead is not None:
                 corrected.add(place)
             elif each.rule == UNKNOWN_COLUMN:
@@ -61,7 +61,7 @@ def all_problems(queries: Sequence[str], refused: Refused, judge: Judge) -> tupl
         except Refused as again:
             refused = again
         except (OdfError, PySparkException, Py4JError):
-            break  # what was written is refused for what is told already
+            break  # what was written is refused for what is reported already
         else:
             return _with_suggestions(_in_order(told), texts)
     return _in_order(told)

@@ -1,6 +1,6 @@
 """Functions of other engines: what Spark SQL has for them.
 
-Owns the names that people bring along, and the hint for each. Invariant: no name here is one that Spark has, so a hint is only told
+Owns the names that people bring along, and the hint for each. Invariant: no name here is one that Spark has, so a hint is only reported
 where the name says nothing. Not here: whole queries of another engine (`dialects`), other forms of grammar (`syntax_hints`).
 """
 

@@ -93,7 +93,7 @@ class CorrectedText:
     def correct_order(self, problem: InvalidQuery) -> bool:
         """Remove the result's order, or move it with LIMIT into FROM; whether it worked.
 
-        First rows without an order are no certain ones: without them the statement is another one, which only tells what else is wrong.
+        First rows without an order are no certain ones: without them the statement is another one, which only says what else is wrong.
         """
         line, column = problem.place.line, problem.place.column
         if problem.place.rule not in ("order-by", "limit") or line is None or column is None:

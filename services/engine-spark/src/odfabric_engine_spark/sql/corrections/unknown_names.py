@@ -1,7 +1,7 @@
 """Names that are not there: which one is meant, and how it is written.
 
 Owns the reading of what Spark says of them, and the search for the name that is meant. Invariant: what is to be written in the place of a
-name is told as such only if it is the one that differs in upper and lower case, or in quotes, and nothing else is like it. Not here: how a
+name is reported as such only if it is the one that differs in upper and lower case, or in quotes, and nothing else is like it. Not here: how a
 text is corrected (`collect_errors`), forms of grammar (`syntax_hints`).
 """
 

@@ -1,7 +1,7 @@
 """Stored statistic of MIN and MAX.
 
 Owns what a group keeps of its values itself: its extremes, so that most changes need none of the others. Invariant: while a group owes no
-value beyond its extremes, only what is withdrawn of these themselves asks for other values; all other changes are told without. As all statistics it is a function of the group's net rows. Not here: where all values are kept (`value_state`).
+value beyond its extremes, only what is withdrawn of these themselves asks for other values; all other changes are reported without. As all statistics it is a function of the group's net rows. Not here: where all values are kept (`value_state`).
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ class Gaps:
         return replace(self, groups=groups[self.groups])
 
     def take(self, groups: Longs) -> Gaps:
-        """Those of some groups, which are numbered anew."""
+        """Those of some groups, which are numbered again."""
         begins, ends = (np.searchsorted(self.groups, groups, side=side) for side in ("left", "right"))
         lengths = ends - begins
         at = np.repeat(begins - np.cumsum(lengths) + lengths, lengths) + np.arange(lengths.sum())

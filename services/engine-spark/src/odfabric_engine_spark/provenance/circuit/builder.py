@@ -18,7 +18,7 @@ from odfabric.formats.slices.canonical_rows import one_array
 from odfabric.model.provenance import CellRole
 from odfabric_engine_spark.arrays.array_types import Longs
 from odfabric_engine_spark.plan.input_tables import scan_alias
-from odfabric_engine_spark.provenance.terms import NOTHING, Absence, Circuit, Leaf, Origin, Segment
+from odfabric_engine_spark.provenance.circuit.terms import NOTHING, Absence, Circuit, Leaf, Origin, Segment
 from odfabric_engine_spark.spark.calls.call import EngineCall
 from odfabric_engine_spark.spark.catalyst.plan_nodes import (
     Attribute,
@@ -88,7 +88,7 @@ class LeafRows:
 Operator = Callable[["Builder", Plan], Traced]
 
 
-@dataclass(slots=True)
+@dataclass
 class Builder:
     """The walk over one plan.
 
@@ -104,7 +104,7 @@ class Builder:
     jobs: int = 0
 
     def circuit(self, plan: Plan) -> tuple[Circuit, pa.Table]:
-        """The circuit of a plan, and the rows of its result under the names of its columns."""
+        """The circuit of a plan, and the rows of its result by names of columns."""
         found = self.numbered(self.of(plan))
         count = found.rows.num_rows
         self.sources.append(
@@ -212,17 +212,22 @@ def origins_of(traced: Traced, expression: Expression, *, least: CellRole = Cell
     value = without_alias(expression)
     if is_attribute(value):
         return tuple(_weakened(each, least) for each in traced.origins.get(expr_id(value), ()))
-    return read_by(traced, value, max(least, CellRole.COMPUTED))
+    return read_by(traced, value, max(least, CellRole.COMPUTED), by="TRANSFORMATION")
 
 
-def read_by(traced: Traced, expression: Expression, role: CellRole) -> tuple[Origin, ...]:
-    """All columns that an expression reads, in the role or a weaker one."""
+def read_by(traced: Traced, expression: Expression, role: CellRole, *, by: str) -> tuple[Origin, ...]:
+    """All columns that an expression reads, in the role or a weaker one.
+
+    `by` is the operation in the words of OpenLineage.
+    """
     columns = [expr_id(part) for part in walk_expression(expression) if is_attribute(part)]
-    return unique(_weakened(each, role) for column in columns for each in traced.origins.get(column, ()))
+    return unique(_weakened(each, role, by) for column in columns for each in traced.origins.get(column, ()))
 
 
-def _weakened(origin: Origin, role: CellRole) -> Origin:
-    return origin if origin.role >= role else Origin(origin.source, origin.column, role)
+def _weakened(origin: Origin, role: CellRole, by: str = "") -> Origin:
+    if origin.role >= role and not by:
+        return origin
+    return Origin(origin.source, origin.column, max(origin.role, role), by or origin.by)
 
 
 def columns_of(

@@ -6,7 +6,7 @@ Owns the form and its bounds: so deep and with so many parts that a person can r
 from __future__ import annotations
 
 from odfabric.formats.json_values.canonical_json import JsonValue, canonical_json
-from odfabric_engine_spark.provenance.terms import NOTHING, Circuit, Leaf
+from odfabric_engine_spark.provenance.circuit.terms import NOTHING, Circuit, Leaf
 
 _DEPTH_MAX = 6
 _PARTS_MAX = 100

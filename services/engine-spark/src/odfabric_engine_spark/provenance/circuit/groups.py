@@ -17,7 +17,7 @@ from odfabric.formats.slices.canonical_rows import one_array
 from odfabric.model.provenance import CellRole
 from odfabric_engine_spark.arrays.array_types import Longs, Mask
 from odfabric_engine_spark.plan.group_keys import has_bytes
-from odfabric_engine_spark.provenance.builder import (
+from odfabric_engine_spark.provenance.circuit.builder import (
     Builder,
     Traced,
     columns_of,
@@ -26,7 +26,7 @@ from odfabric_engine_spark.provenance.builder import (
     read_by,
     unique,
 )
-from odfabric_engine_spark.provenance.terms import Origin, Segment
+from odfabric_engine_spark.provenance.circuit.terms import Origin, Segment
 from odfabric_engine_spark.spark.catalyst.plan_nodes import (
     Expression,
     Plan,
@@ -84,7 +84,10 @@ def aggregate(builder: Builder, plan: Plan) -> Traced:
         ends=ends,
         origins=origins,
         control=unique(
-            [*below.control, *(each for key in grouping for each in read_by(below, key, CellRole.COMPARED))]
+            [
+                *below.control,
+                *(each for key in grouping for each in read_by(below, key, CellRole.COMPARED, by="GROUP_BY")),
+            ]
         ),
         given={
             column: _taken(pairs, values, table.columns, np.repeat(np.arange(len(begins)), ends - begins))
@@ -146,14 +149,14 @@ def _origins(below: Traced, named: Expression) -> tuple[Origin, ...]:
     if is_attribute(call):
         return origins_of(below, call)
     if simple_name(call) != "AggregateExpression":
-        return read_by(below, call, CellRole.COMPUTED)
+        return read_by(below, call, CellRole.COMPUTED, by="AGGREGATION")
     function, filtered = call.aggregateFunction(), call.filter().isDefined()
-    conditions = read_by(below, call.filter().get(), CellRole.COMPARED) if filtered else ()
+    conditions = read_by(below, call.filter().get(), CellRole.COMPARED, by="CONDITIONAL") if filtered else ()
     name, arguments = simple_name(function), children(function)
     least = CellRole.COMPUTED if filtered else CellRole.COPIED
     if name in _EXTREMES:
         return unique([*origins_of(below, arguments[0], least=least), *conditions])
     if name in _EXTREMES_BY:
-        order = read_by(below, arguments[1], CellRole.COMPARED)
+        order = read_by(below, arguments[1], CellRole.COMPARED, by="SORT")
         return unique([*origins_of(below, arguments[0], least=least), *order, *conditions])
-    return unique([*read_by(below, function, CellRole.COMPUTED), *conditions])
+    return unique([*read_by(below, function, CellRole.COMPUTED, by="AGGREGATION"), *conditions])

@@ -1,8 +1,8 @@
-"""A transaction of an aggregate: all its steps, in runs that fit into memory.
+"""A GROUP BY over inputs that are read piece by piece, in runs that fit into memory.
 
-Owns cutting steps into runs, reading their rows, dropping late ones, and choosing where the work is done: rows of a run are
-summed in memory, those of a run that is too large in pieces or by tasks of Spark. Invariant: how steps are cut changes neither records
-nor state. Not here: what a run does (`aggregate_run`).
+Owns how a query that is one such stage is fed: cutting steps into runs, reading their rows, dropping late ones, and choosing where
+the work is done: rows of a run are summed in memory, those of a run that is too large in pieces or by tasks of Spark. Invariant: how
+steps are cut changes neither records nor state. Not here: what a run does (`aggregate_run`).
 """
 
 from __future__ import annotations
@@ -21,13 +21,12 @@ from odfabric.model.engine import TransformRequestInput
 from odfabric.model.operation import OperationType
 from odfabric_engine_spark.arrays.array_types import ALWAYS, Mask
 from odfabric_engine_spark.arrays.ordered_threads import ahead
-from odfabric_engine_spark.operators.aggregate.aggregate_plan import AggregatePlan
+from odfabric_engine_spark.operators.aggregate.aggregate_plan import GroupPlan
 from odfabric_engine_spark.operators.aggregate.aggregate_run import AggregateRun
 from odfabric_engine_spark.operators.aggregate.group_sums import STEP, WEIGHT, Marks, times
 from odfabric_engine_spark.operators.aggregate.partitioned_sums import SumsByPart
 from odfabric_engine_spark.operators.aggregate.spark_tasks import GroupTasks
 from odfabric_engine_spark.plan.input_tables import InputTable
-from odfabric_engine_spark.plan.query_classes import AggregateQuery
 from odfabric_engine_spark.rows.block_steps import Step, Timeline
 from odfabric_engine_spark.rows.change_records import Records
 from odfabric_engine_spark.rows.failing_rows import found_again
@@ -73,26 +72,29 @@ class _Piece:
         self.rows, self.bytes = self.rows + rows.num_rows, self.bytes + rows.nbytes
 
 
-class AggregateTransaction:
+class StreamedAggregate:
     """The steps of one transaction over the state of the previous one."""
 
     def __init__(
         self,
-        query: AggregateQuery,
+        plan: GroupPlan,
         run: AggregateRun,
-        plan: AggregatePlan,
         rows: ScanRows,
         *,
+        lateness_us: int | None,
         tables: Mapping[str, InputTable],
         inputs: Sequence[TransformRequestInput],
         size: TransactionSize,
         call: EngineCall,
     ) -> None:
+        """`rows` has the scans of the plan's stage; rows may come `lateness_us` late, microseconds, None for any time."""
         self.run = run
         self.late_rows_dropped = 0
-        self._query = query
         self._plan = plan
+        self._aliases = [str(scan.source) for scan in plan.stage.scans]
+        self._columns = [[str(column.name()) for column in scan.columns] for scan in plan.stage.scans]
         self._rows = rows
+        self._lateness_us = lateness_us
         self._tables = tables
         self._inputs = inputs
         self._positions = {one.query_alias: position for position, one in enumerate(inputs)}
@@ -111,12 +113,12 @@ class AggregateTransaction:
             yield from self._applied(run)
             done += run.rows
             last = run.steps[-1].after_us if run.steps else None
-            if self._query.lateness_us is not None and last is not None:
-                self.run.drop_closed(last - self._query.lateness_us)
+            if self._lateness_us is not None and last is not None:
+                self.run.drop_closed(last - self._lateness_us)
 
     def _runs(self, line: Timeline) -> Iterator[_Run]:
         """Without a window steps do not matter, and the transaction is one run."""
-        if self._query.window is None:
+        if self._plan.window is None:
             yield _Run(line.steps, line.before_us)
             return
         before_us = line.before_us
@@ -152,11 +154,11 @@ class AggregateTransaction:
         small = run.rows <= settings.transform_rows_in_memory_max
         rows_max = max(run.rows if small else settings.transform_rows_in_memory_max // (at_once + 2), 1)
         bytes_max = max(settings.transform_piece_bytes // (at_once + 2), 1)
-        piece = _Piece([[] for _ in self._query.scans])
+        piece = _Piece([[] for _ in self._aliases])
         for scan, number, rows in self._step_rows(run, rows_max=rows_max, bytes_max=bytes_max):
             if piece.rows and (piece.rows + rows.num_rows > rows_max or piece.bytes + rows.nbytes > bytes_max):
                 yield piece
-                piece = _Piece([[] for _ in self._query.scans])
+                piece = _Piece([[] for _ in self._aliases])
             piece.add(scan, number, rows)
         yield piece
 
@@ -167,8 +169,8 @@ class AggregateTransaction:
         other.
         """
         for number, step in enumerate(run.steps):
-            for scan, each in enumerate(self._query.scans):
-                if self._positions[each.alias] == step.input:
+            for scan, alias in enumerate(self._aliases):
+                if self._positions[alias] == step.input:
                     self._call.check()
                     for rows in self._rows.pieces(scan, rows_max=rows_max, bytes_max=bytes_max, offsets=step.offsets):
                         yield scan, number, rows
@@ -183,16 +185,17 @@ class AggregateTransaction:
         """Rows below the aggregate, but for those that come too late."""
         scans = [self._rows_of(scan, taken) for scan, taken in enumerate(piece.by_scan)]
         for rows in in_pieces(scans, self._plan.rows.table, self._call, rows_max=piece.rows):
-            yield rows if self._query.lateness_us is None else rows.filter(pa.array(~self._late(rows, run)))
+            yield rows if self._lateness_us is None else rows.filter(pa.array(~self._late(rows, run)))
 
     def _rows_of(self, scan: int, taken: Sequence[tuple[int, pa.Table]]) -> pa.Table:
         """Rows of one scan with their weights and steps."""
-        alias = self._query.scans[scan].alias
-        table = self._rows.together(scan, [rows for _, rows in taken])
+        operation = self._tables[self._aliases[scan]].vocabulary.operation_type
+        names = [*self._columns[scan], operation]
+        table = self._rows.together(scan, [rows for _, rows in taken], names)
         numbers = np.array([number for number, _ in taken], dtype=np.int32)
         steps = np.repeat(numbers, [rows.num_rows for _, rows in taken])
-        operations = one_array(table.column(self._tables[alias].vocabulary.operation_type)).to_numpy()
-        weighted = table.append_column(HIDDEN[0], pa.array(weights_of(operations)))
+        operations = one_array(table.column(len(names) - 1)).to_numpy()
+        weighted = table.remove_column(len(names) - 1).append_column(HIDDEN[0], pa.array(weights_of(operations)))
         return weighted.append_column(HIDDEN[1], pa.array(steps))
 
     def _late(self, rows: pa.Table, run: _Run) -> Mask:
@@ -200,7 +203,7 @@ class AggregateTransaction:
 
         By what their own input had announced before.
         """
-        lateness_us = self._query.lateness_us or 0
+        lateness_us = self._lateness_us or 0
         bounds = [ALWAYS if step.own_before_us is None else step.own_before_us - lateness_us for step in run.steps]
         steps = one_array(rows.column(STEP)).to_numpy()
         late: Mask = times(one_array(rows.column(self.run.shape.end_column))) <= np.array(bounds, dtype=np.int64)[steps]
@@ -209,15 +212,15 @@ class AggregateTransaction:
 
     def _frame(self, run: _Run) -> DataFrame:
         """Rows below the aggregate as Spark reads them, but for those that come too late."""
-        rows = self._plan.rows.frame([self._slices_of(scan, run) for scan in range(len(self._query.scans))])
-        return rows if self._query.lateness_us is None else self._without_late(rows, run)
+        rows = self._plan.rows.frame([self._slices_of(scan, run) for scan in range(len(self._aliases))])
+        return rows if self._lateness_us is None else self._without_late(rows, run)
 
     def _slices_of(self, scan: int, run: _Run) -> DataFrame:
         """Rows of one scan as Spark reads them.
 
         A timed run of this size is a single step, so the step is 0.
         """
-        alias = self._query.scans[scan].alias
+        alias = self._aliases[scan]
         table, one = self._tables[alias], self._inputs[self._positions[alias]]
         ranges = [step.offsets for step in run.steps if step.input == self._positions[alias] and len(step.offsets)]
         begin, end = min((r.begin for r in ranges), default=0), max((r.end for r in ranges), default=0)
@@ -225,14 +228,15 @@ class AggregateTransaction:
         offset, operation = F.col(_quoted(table.vocabulary.offset)), F.col(_quoted(table.vocabulary.operation_type))
         added = operation.isin(int(OperationType.APPEND), int(OperationType.CORRECT_TO))
         frame = read_slices(self._call, slices, table.arrow).filter((offset >= begin) & (offset < end))
-        weighted = frame.withColumns({WEIGHT: F.when(added, 1).otherwise(-1), STEP: F.lit(0)})
-        return Catalyst(self._query.catalyst.session).data_frame(analysed(weighted))
+        own = [F.col(_quoted(name)) for name in self._columns[scan]]
+        weighted = frame.select(*own, F.when(added, 1).otherwise(-1).alias(WEIGHT), F.lit(0).alias(STEP))
+        return Catalyst(self._plan.catalyst.session).data_frame(analysed(weighted))
 
     def _without_late(self, rows: DataFrame, run: _Run) -> DataFrame:
         (step,) = run.steps
-        if step.own_before_us is None or self._query.lateness_us is None:
+        if step.own_before_us is None or self._lateness_us is None:
             return rows
-        bound = F.timestamp_micros(F.lit(step.own_before_us - self._query.lateness_us))
+        bound = F.timestamp_micros(F.lit(step.own_before_us - self._lateness_us))
         late = F.col(_quoted(self.run.shape.end_column or "")) <= bound
         self.late_rows_dropped += rows.filter(late).count()
         return rows.filter(~late)

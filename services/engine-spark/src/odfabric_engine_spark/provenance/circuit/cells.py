@@ -14,7 +14,7 @@ import numpy as np
 
 from odfabric.model.provenance import CellRole
 from odfabric_engine_spark.arrays.array_types import Longs
-from odfabric_engine_spark.provenance.terms import Circuit, Leaf, Origin, Segment, distinct
+from odfabric_engine_spark.provenance.circuit.terms import Circuit, Leaf, Origin, Segment, distinct
 
 _Column = tuple[int, int, CellRole]
 """A source, a column of it, and the role in which it is looked at."""

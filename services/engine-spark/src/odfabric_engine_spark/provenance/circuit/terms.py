@@ -22,11 +22,15 @@ NOTHING = -1
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """A column of a source behind a column of a relation."""
+    """A column of a source behind a column of a relation.
+
+    `by` names the operation between the two in the words of OpenLineage, nothing for one that changes nothing.
+    """
 
     source: int
     column: int
     role: CellRole
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True)

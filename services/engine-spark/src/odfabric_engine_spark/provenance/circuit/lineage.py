@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from odfabric_engine_spark.provenance import groups, partners, row_operators, windows
-from odfabric_engine_spark.provenance.builder import Builder, LeafRows, Operator
-from odfabric_engine_spark.provenance.terms import Circuit
+from odfabric_engine_spark.provenance.circuit import groups, partners, row_operators, windows
+from odfabric_engine_spark.provenance.circuit.builder import Builder, LeafRows, Operator
+from odfabric_engine_spark.provenance.circuit.terms import Circuit
 from odfabric_engine_spark.spark.calls.call import EngineCall
 from odfabric_engine_spark.spark.catalyst.plan_nodes import Attribute, Catalyst, Plan
 
-_OPERATORS: Mapping[str, Operator] = {
+OPERATORS: Mapping[str, Operator] = {
     "Project": row_operators.project,
     "Filter": row_operators.keep,
     "Generate": row_operators.generate,
@@ -41,6 +41,6 @@ class Lineage:
 
 def lineage_of(catalyst: Catalyst, plan: Plan, rows_of: RowsOf, watermark_us: int | None, call: EngineCall) -> Lineage:
     """The query over rows, and what each row of its result is made of."""
-    builder = Builder(catalyst, call, rows_of, watermark_us, _OPERATORS)
+    builder = Builder(catalyst, call, rows_of, watermark_us, OPERATORS)
     circuit, rows = builder.circuit(plan)
     return Lineage(circuit, rows, builder.jobs)

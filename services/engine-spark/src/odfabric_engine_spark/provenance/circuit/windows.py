@@ -15,8 +15,8 @@ import pyarrow as pa
 from odfabric.formats.slices.canonical_rows import one_array
 from odfabric.model.provenance import CellRole
 from odfabric_engine_spark.arrays.array_types import Longs
-from odfabric_engine_spark.provenance.builder import Builder, Traced, columns_of, read_by, unique
-from odfabric_engine_spark.provenance.terms import Segment
+from odfabric_engine_spark.provenance.circuit.builder import Builder, Traced, columns_of, read_by, unique
+from odfabric_engine_spark.provenance.circuit.terms import Origin, Segment
 from odfabric_engine_spark.spark.catalyst.plan_nodes import (
     Attribute,
     Expression,
@@ -38,7 +38,10 @@ _SHIFTS = frozenset({"Lag", "Lead"})
 
 @dataclass(frozen=True, slots=True)
 class _Reach:
-    """How far a function sees: `before`, `all`, `shift` by so many rows, or `frame` with this number."""
+    """How far a function sees.
+
+    `kind` is `before`, `all`, `shift` by so many rows, or `frame` with this number.
+    """
 
     kind: str
     value: int = 0
@@ -81,7 +84,7 @@ def window(builder: Builder, plan: Plan) -> Traced:
 def _with_places(
     builder: Builder, plan: Plan, rows: Plan, number: Attribute
 ) -> tuple[Plan, Attribute, Attribute, list[_Reach], list[Attribute]]:
-    """The window over numbered rows, with the place of each in its partition, the partition, and ends of frames."""
+    """The window over numbered rows, with places, partitions, and ends of frames."""
     catalyst, expressions = builder.catalyst, builder.catalyst.expressions
     partition, functions = plan.partitionSpec(), builder.catalyst.expressions.aggregate
     ascending = catalyst.companion(f"{_EXPRESSIONS}.Ascending")
@@ -163,17 +166,19 @@ def _frames(reaches: Sequence[_Reach], places: Longs, sizes: Longs, ends: Sequen
     return low.astype(np.int64), high.astype(np.int64)
 
 
-def _origins(below: Traced, plan: Plan, columns: Sequence[Attribute]) -> tuple[dict[int, tuple], tuple]:  # type: ignore[type-arg]
+def _origins(
+    below: Traced, plan: Plan, columns: Sequence[Attribute]
+) -> tuple[dict[int, tuple[Origin, ...]], tuple[Origin, ...]]:
     """Where columns come from, and what decides places."""
     ordered = unique(
         origin
         for each in [*items(plan.orderSpec()), *items(plan.partitionSpec())]
-        for origin in read_by(below, each, CellRole.COMPARED)
+        for origin in read_by(below, each, CellRole.COMPARED, by="WINDOW")
     )
     origins = {expr_id(column): below.origins.get(expr_id(column), ()) for column in columns}
     for named in items(plan.windowExpressions()):
         parts = walk_expression(without_alias(named))
         calls = [part.windowFunction() for part in parts if simple_name(part) == "WindowExpression"]
-        computed = (origin for call in calls for origin in read_by(below, call, CellRole.COMPUTED))
+        computed = (origin for call in calls for origin in read_by(below, call, CellRole.COMPUTED, by="WINDOW"))
         origins[expr_id(named)] = unique([*computed, *ordered])
     return origins, ordered

@@ -11,9 +11,9 @@ import pyarrow as pa
 from odfabric.formats.slices.canonical_rows import one_array
 from odfabric.model.provenance import CellRole
 from odfabric_engine_spark.arrays.array_types import Longs
-from odfabric_engine_spark.provenance.builder import Builder, Numbered, Traced, columns_of, read_by, unique
-from odfabric_engine_spark.provenance.row_operators import join as join_sides
-from odfabric_engine_spark.provenance.terms import NOTHING, Segment
+from odfabric_engine_spark.provenance.circuit.builder import Builder, Numbered, Traced, columns_of, read_by, unique
+from odfabric_engine_spark.provenance.circuit.row_operators import join as join_sides
+from odfabric_engine_spark.provenance.circuit.terms import NOTHING, Segment
 from odfabric_engine_spark.spark.catalyst.plan_nodes import Plan, children, expr_id
 
 _PARTNER_KINDS = ("LeftSemi", "LeftAnti", "ExistenceJoin")
@@ -34,12 +34,12 @@ def _existence(builder: Builder, plan: Plan, kind: str) -> Traced:
     columns, arrays = list(left.columns), list(left.rows.take(pa.array(kept)).columns[: len(left.columns)])
     both = Traced(None, (), {**left.traced.origins, **right.traced.origins})
     condition = plan.condition().get() if plan.condition().isDefined() else None
-    decides = () if condition is None else read_by(both, condition, CellRole.COMPARED)
+    decides = () if condition is None else read_by(both, condition, CellRole.COMPARED, by="JOIN")
     origins = {expr_id(column): left.traced.origins.get(expr_id(column), ()) for column in columns}
     if kind == "ExistenceJoin":
         columns.append(plan.joinType().exists())
         arrays.append(pa.chunked_array([pa.array(matched[kept])]))
-        computed = () if condition is None else read_by(both, condition, CellRole.COMPUTED)
+        computed = () if condition is None else read_by(both, condition, CellRole.COMPUTED, by="CONDITIONAL")
         origins[expr_id(columns[-1])] = computed
     source = builder.add(
         Segment(

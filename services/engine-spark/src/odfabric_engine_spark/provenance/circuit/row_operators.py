@@ -1,10 +1,10 @@
-"""Operators that map rows one by one, and joins: numbers go through them as columns."""
+"""Row-wise operators and joins: numbers go through them as columns."""
 
 from __future__ import annotations
 
 from odfabric.model.provenance import CellRole
 from odfabric_engine_spark.plan.time.timed_filters import at_watermark, timed_filter
-from odfabric_engine_spark.provenance.builder import (
+from odfabric_engine_spark.provenance.circuit.builder import (
     Builder,
     Slot,
     Traced,
@@ -12,7 +12,7 @@ from odfabric_engine_spark.provenance.builder import (
     read_by,
     unique,
 )
-from odfabric_engine_spark.provenance.terms import Absence
+from odfabric_engine_spark.provenance.circuit.terms import Absence
 from odfabric_engine_spark.spark.catalyst.plan_nodes import Plan, children, expr_id, items, output_of
 
 
@@ -28,7 +28,7 @@ def keep(builder: Builder, plan: Plan) -> Traced:
     """Filter; one that waits for the watermark is at that of the state."""
     below = builder.of(children(plan)[0])
     at = at_watermark(builder.catalyst, plan, builder.watermark_us) if timed_filter(plan) is not None else plan
-    decides = read_by(below, plan.condition(), CellRole.COMPARED)
+    decides = read_by(below, plan.condition(), CellRole.COMPARED, by="FILTER")
     kept = builder.catalyst.logical.Filter(at.condition(), below.plan)
     return Traced(kept, below.slots, below.origins, unique([*below.control, *decides]), below.absences)
 
@@ -36,10 +36,10 @@ def keep(builder: Builder, plan: Plan) -> Traced:
 def generate(builder: Builder, plan: Plan) -> Traced:
     """Explode: rows that a row becomes have its number."""
     below = builder.of(children(plan)[0])
-    made = read_by(below, plan.generator(), CellRole.COMPUTED)
+    made = read_by(below, plan.generator(), CellRole.COMPUTED, by="TRANSFORMATION")
     origins = {**below.origins, **{expr_id(column): made for column in items(plan.generatorOutput())}}
     node = plan.withNewChildren(builder.catalyst.seq([below.plan]))
-    decides = read_by(below, plan.generator(), CellRole.COMPARED)
+    decides = read_by(below, plan.generator(), CellRole.COMPARED, by="FILTER")
     return Traced(node, below.slots, origins, unique([*below.control, *decides]), below.absences)
 
 
@@ -108,7 +108,7 @@ def join(builder: Builder, plan: Plan) -> Traced:
     left, right = (builder.of(child) for child in children(plan))
     both = Traced(None, (*left.slots, *right.slots), {**left.origins, **right.origins})
     condition = plan.condition().get() if plan.condition().isDefined() else None
-    decides = () if condition is None else read_by(both, condition, CellRole.COMPARED)
+    decides = () if condition is None else read_by(both, condition, CellRole.COMPARED, by="JOIN")
     node = builder.catalyst.logical.Join(left.plan, right.plan, plan.joinType(), plan.condition(), plan.hint())
     text = "true" if condition is None else str(condition.sql())
     sides = {"left": left, "right": right}
