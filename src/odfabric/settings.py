@@ -16,6 +16,7 @@ from pydantic_settings import SettingsConfigDict, SettingsError
 from odfabric.errors import InvalidRequest, Place
 from odfabric.history_settings import HistorySettings
 from odfabric.ingest_settings import IngestSettings
+from odfabric.provenance_settings import ProvenanceSettings
 from odfabric.source_settings import SourceSettings
 from odfabric.transfer_settings import TransferSettings
 
@@ -56,7 +57,7 @@ class OidcProviderSettings(BaseModel):
     algorithms: Annotated[tuple[IdTokenAlgorithm, ...], Field(min_length=1)] = ("RS256", "PS256", "ES256", "Ed25519")
 
 
-class Settings(IngestSettings, SourceSettings, TransferSettings, HistorySettings):
+class Settings(IngestSettings, ProvenanceSettings, SourceSettings, TransferSettings, HistorySettings):
     """Everything that can be set. Field descriptions are the documentation."""
 
     model_config = SettingsConfigDict(env_prefix="ODF_", extra="ignore", frozen=True)

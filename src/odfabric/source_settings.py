@@ -42,6 +42,21 @@ class SourceSettings(BaseSettings):
     ftp_ports: tuple[int, ...] = Field((21, 990), description="Ports of public FTP servers that sources may reach")
     upload_bytes_max: int = Field(64 * GIB, ge=1, description="Largest file that is uploaded in chunks")
     upload_chunk_bytes_max: int = Field(64 * MIB, ge=1, description="Largest chunk of such an upload")
+    upload_part_bytes: int = Field(
+        32 * MIB,
+        ge=5 * MIB,
+        le=5 * GIB,
+        description="Size of parts that clients send to the bucket themselves; larger where a file would have more than 10,000",
+    )
+    upload_part_links_max: int = Field(
+        100, ge=1, le=1000, description="Most parts, with the URLs for them, in one answer"
+    )
+    upload_part_link_s: int = Field(
+        3600,
+        ge=60,
+        le=7 * 24 * 3600,
+        description="How long such a URL may be used; the client asks for another one then",
+    )
     prepare_programs: tuple[str, ...] = Field(
         (),
         description='Programs that Pipe steps of sources may run, by absolute path, such as `["/usr/bin/jq"]`; none by default',

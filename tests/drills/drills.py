@@ -25,6 +25,7 @@ from odfabric.formats.identifiers.dataset_layout import ALIAS, HEAD, has_no_head
 from odfabric.formats.identifiers.references import parse_dataset_alias
 from odfabric.formats.secrets.sealed_form import MARK_BYTES
 from odfabric.model.metadata import AddData, ExecuteTransform
+from odfabric.usecases.ingestion.staging import STAGING_PREFIX
 from odfabric.usecases.reading.read_tail import ReadTail
 from odfabric.usecases.verification.verify_dataset import VerifyOptions
 from odfabric.wiring import Node
@@ -270,6 +271,19 @@ def shares(places: Places, folder: Path, armed: str, prepared: Prepared) -> None
         assert node.sharing.repositories.aliases(entry, by=node.operator) == []
 
 
+def uploads(places: Places, folder: Path, armed: str, prepared: Prepared) -> None:
+    """Uploads whose parts go to the object store: one is pushed once, nothing is left of the other."""
+    place = places.new(folder)
+    assert run(place, scenario.upload_in_parts, crash_at=armed) == KILLED, f"{armed} was never reached"
+    assert run(place, scenario.upload_in_parts, hours_ahead=LATER_H) == 0
+    with opened(place, hours_ahead=LATEST_H) as node:
+        node.background.remove_leftovers()
+        assert check_dataset(node, "readings") == 1
+        assert node.ports.part_uploads is not None
+        assert list(node.ports.part_uploads.unfinished(STAGING_PREFIX)) == []
+        assert [key for key in node.ports.objects.keys(STAGING_PREFIX) if "parts-" in key] == []
+
+
 def people(places: Places, folder: Path, armed: str, prepared: Prepared) -> None:
     """Accounts, roles and credentials: what happened is in the audit log, once."""
     place = places.new(folder)
@@ -309,6 +323,7 @@ OF_PEOPLE = ("account.", "relation.", "token.", "invitation.", "device.", "audit
 OF_KEYS = ("node_key.", "sealed.")
 OF_DESK = ("chain.rename", "saved_query.", "variable.")
 OF_SHARING = ("repository.", "alias.", "destination.", "chain.replace")
+OF_PARTS = ("parts.",)
 OF_FLOWS = ("flow.delete", "flow.drop_run", "flow.forget", "role.")
 ELSEWHERE = (
     "chain.adopt",
@@ -318,6 +333,7 @@ ELSEWHERE = (
     "index.",
     *OF_DESK,
     *OF_SHARING,
+    *OF_PARTS,
     *OF_FLOWS,
     *OF_PEOPLE,
     *OF_KEYS,
@@ -362,6 +378,7 @@ def drills_of(*, shared: bool) -> list[Drill]:
         ),
         *(Drill("tidies", armed, tidies) for armed in points if armed.startswith(OF_DESK) and not shared),
         *(Drill("shares", armed, shares) for armed in points if armed.startswith(OF_SHARING) and not shared),
+        *(Drill("uploads", armed, uploads) for armed in points if armed.startswith(OF_PARTS) and not shared),
         # They do not ask where heads of record lie.
         *(Drill("people", armed, people) for armed in points if armed.startswith(OF_PEOPLE) and not shared),
         *(Drill("collects", armed, collects) for armed in points if armed.startswith("removed.forget")),

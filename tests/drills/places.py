@@ -111,6 +111,7 @@ class InBucket(InFolder):
         access: dict[str, object] = {
             "objects_url": f"s3://{self.bucket}/{uuid.uuid4().hex}",
             "s3_endpoint_url": self.s3.endpoint,
+            "s3_public_endpoint_url": self.s3.endpoint,
             "s3_access_key": self.s3.access_key,
             "s3_secret_key": self.s3.secret_key,
         }

@@ -58,7 +58,8 @@ def opened(place: Place, *, hours_ahead: int = 0, receiver: str = NOBODY) -> Ite
     prepare_workspace(settings)
     engine = MemoryEngine(place.workspace.absolute() / "exchange")
     clock = SettableClock(Instant(time.time_ns() + hours_ahead * scenario.HOUR_NS), step_ms=1)
-    with open_node(settings, engine=engine, clock=clock) as node:
+    parts = scenario.stand_in_parts(settings, clock)
+    with open_node(settings, engine=engine, clock=clock, part_uploads=parts) as node:
         yield node
 
 

@@ -6,6 +6,7 @@ before; what it cannot know, it repeats with the same key, as a client would.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import time
@@ -13,8 +14,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import httpx
+
+from odfabric.adapters.local_fs.object_store import FolderObjectStore
+from odfabric.adapters.memory.datasets.part_uploads import StoredPartUploads
 from odfabric.adapters.memory.engine import MemoryEngine
 from odfabric.adapters.memory.node.clock import SettableClock
+from odfabric.adapters.system.clock import SystemEntropy
 from odfabric.errors import AlreadyExists, External
 from odfabric.formats.identifiers.dataset_layout import dataset_prefix, head_key
 from odfabric.formats.identifiers.references import parse_dataset_alias
@@ -25,6 +31,7 @@ from odfabric.model.instant import NANOS_PER_SECOND, Instant
 from odfabric.model.jobs.flow import Every, FlowKind, FlowRule
 from odfabric.model.jobs.job import Job, JobStatus
 from odfabric.model.jobs.requests import PullRequest, SendWish
+from odfabric.model.metadata import AddData
 from odfabric.model.rewrite import RewriteKind
 from odfabric.model.subscriptions.subscription import Delivery, DeliveryStatus
 from odfabric.settings import Settings, read_settings
@@ -36,6 +43,8 @@ from odfabric.usecases.subscriptions.change_subscription import Replay
 from odfabric.usecases.verification.verify_dataset import VerifyOptions
 from odfabric.wiring import Node, open_node, prepare_workspace, rotate_node_key
 from odfabric.wiring.composed.renaming import rename
+from odfabric.wiring.composed.resumable import ResumableVerbs
+from odfabric.wiring.places.stores import OBJECTS_FOLDER
 from tests.drills.places import Place
 
 READ = """
@@ -105,8 +114,48 @@ def live(place: Place, receiver: str, crash_at: str | None, hours_ahead: int, st
     prepare_workspace(settings)
     clock = SettableClock(Instant(time.time_ns() + hours_ahead * HOUR_NS), step_ms=1)
     engine = MemoryEngine(settings.workspace.absolute() / "exchange")
-    with open_node(settings, engine=engine, clock=clock) as node:
+    with open_node(settings, engine=engine, clock=clock, part_uploads=stand_in_parts(settings, clock)) as node:
         steps(node, clock, receiver)
+
+
+def stand_in_parts(settings: Settings, clock: SettableClock) -> StoredPartUploads | None:
+    """Uploads in parts where the place has no bucket."""
+    if settings.objects_url is not None:
+        return None
+    folder = FolderObjectStore(settings.workspace.absolute() / OBJECTS_FOLDER)
+    return StoredPartUploads(folder, clock=clock, entropy=SystemEntropy())
+
+
+def upload_in_parts(node: Node, clock: SettableClock, receiver: str) -> None:
+    """One upload that is pushed, and one that is given up."""
+    _create(node, "readings")
+    readings = node.datasets.resolve(parse_dataset_alias("readings"))
+    verbs, body = ResumableVerbs(node), "\n".join(map(_day, DAYS)).encode()
+    digest = f"sha-256={hashlib.sha256(body).hexdigest()}"
+    if not isinstance(next(iter(node.datasets.log(readings, limit=1))).block.event, AddData):
+        upload = verbs.begin(readings, len(body), by=node.operator, digest=digest, in_parts=True)
+        tags = {}
+        if upload.offset < len(body):
+            (part,) = verbs.parts(readings, upload.id, first=1, by=node.operator)[1]
+            tags = {1: part.tag or _put(node, str(part.url), body)}
+        elif upload.plan is not None and node.ports.objects.stat(upload.plan.key) is None:
+            (part,) = verbs.parts(readings, upload.id, first=1, by=node.operator)[1]
+            tags = {1: str(part.tag)}
+        push = PushData(dataset=readings.id, body=iter(()), idempotency_key="upload")
+        found = verbs.finish(push, readings, upload.id, digest, by=node.operator, tags=tags)
+        assert not isinstance(found, Job) or _work(node, found).status is JobStatus.SUCCEEDED
+    given_up = verbs.begin(readings, len(body), by=node.operator, in_parts=True)
+    verbs.drop(readings, given_up.id, by=node.operator)
+
+
+def _put(node: Node, url: str, body: bytes) -> str:
+    """PUT of a part; its tag."""
+    if url.startswith("http"):
+        answer = httpx.put(url, content=body, trust_env=False)
+        assert answer.is_success, answer.text
+        return answer.headers["etag"].strip('"')
+    folder = FolderObjectStore(node.settings.workspace.absolute() / OBJECTS_FOLDER)
+    return StoredPartUploads(folder, clock=node.ports.clock, entropy=SystemEntropy()).put(url, body)
 
 
 def pushes_and_subscribers(node: Node, clock: SettableClock, receiver: str) -> None:

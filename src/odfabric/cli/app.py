@@ -44,6 +44,7 @@ from odfabric.cli.people import (
     share_commands,
     token_commands,
 )
+from odfabric.cli.provenance import why_command
 from odfabric.cli.transfer import repo_commands
 from odfabric.errors import External, Indeterminate, InvalidRequest, OdfError
 
@@ -86,6 +87,7 @@ history_commands.register(app)
 node_commands.register(app)
 backup_commands.register(app)
 inspection_commands.register(app)
+why_command.register(app)
 login_commands.register(app)
 share_commands.register(app)
 repo_commands.register(app)

@@ -21,6 +21,7 @@ from odfabric.model.engine import (
     ValidateRequest,
     ValidateResult,
 )
+from odfabric.model.provenance import ProvenanceRequest, ProvenanceResult
 
 ProgressListener = Callable[[EngineProgress], None]
 
@@ -52,3 +53,9 @@ class Engine(Protocol):
 
     def query(self, request: QueryRequest, *, progress: ProgressListener) -> QueryResult:
         """Run a read-only query."""
+
+    def derive_provenance(self, request: ProvenanceRequest, *, progress: ProgressListener) -> ProvenanceResult:
+        """Why records of one block are there: witnesses, trigger, cells, how.
+
+        Rows of the answer are in its file. A record that the query does not give is answered as not found, never guessed.
+        """

@@ -17,6 +17,7 @@ from odfabric.adapters.memory.datasets.dataset_keys import MemoryDatasetKeys
 from odfabric.adapters.memory.datasets.exchange import MemoryExchange
 from odfabric.adapters.memory.datasets.head_logs import MemoryHeadLogs
 from odfabric.adapters.memory.datasets.object_store import MemoryObjectStore
+from odfabric.adapters.memory.datasets.part_uploads import StoredPartUploads
 from odfabric.adapters.memory.datasets.removed_datasets import MemoryRemovedDatasets
 from odfabric.adapters.memory.datasets.state_index import MemoryStateIndex
 from odfabric.adapters.memory.engine import MemoryEngine
@@ -81,6 +82,7 @@ class MemoryNode:
     lock_wait_s_max: float = 30.0
     clock: SettableClock = field(init=False)
     objects: MemoryObjectStore = field(init=False)
+    parts: StoredPartUploads = field(init=False)
     webhooks: MemoryWebhookSender = field(init=False)
     http: MemoryHttpSource = field(init=False)
     remotes: MemoryRemoteDatasets = field(init=False)
@@ -104,6 +106,7 @@ class MemoryNode:
     def __post_init__(self) -> None:
         self.clock = SettableClock(START, step_ms=1)
         self.objects = MemoryObjectStore(self.clock, lock_wait_s_max=self.lock_wait_s_max)
+        self.parts = StoredPartUploads(self.objects, clock=self.clock, entropy=SeededEntropy(self.seed + 2))
         self.webhooks = MemoryWebhookSender()
         self.http = MemoryHttpSource()
         by_scheme = self._make_elsewhere()
@@ -136,6 +139,7 @@ class MemoryNode:
             identities=self.identities,
             usage=MemoryUsage(self.store),
             objects=self.objects,
+            part_uploads=self.parts,
             jobs=MemoryJobs(self.store),
             outbox=MemoryOutbox(self.store),
             removed=MemoryRemovedDatasets(self.store),

@@ -10,6 +10,7 @@ import hmac
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -53,6 +54,7 @@ from odfabric.errors import InvalidRequest
 from odfabric.formats.identifiers.did import parse_account_id
 from odfabric.model.engine import EngineInfo
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
+from odfabric.ports.datasets.part_uploads import PartUploads
 from odfabric.ports.datasets.state_index import StateIndex
 from odfabric.ports.engine import Engine
 from odfabric.ports.node.clock import Clock
@@ -170,10 +172,17 @@ def engine_launcher(settings: Settings, *, owner_pid: int | None = None) -> Engi
 
 
 @contextmanager
-def open_node(settings: Settings, *, engine: Engine | None = None, clock: Clock | None = None) -> Iterator[Node]:
+def open_node(
+    settings: Settings,
+    *,
+    engine: Engine | None = None,
+    clock: Clock | None = None,
+    part_uploads: PartUploads | None = None,
+) -> Iterator[Node]:
     """The node of a prepared workspace; connections are closed with the context.
 
-    `engine` stands in for the workspace's own, whose exchange folder it must share, and `clock` for the system's: drills.
+    `engine` stands in for the workspace's own, whose exchange folder it must share, `clock` for the system's, and `part_uploads` for those of
+    a bucket: drills.
     """
     if not settings.workspace.is_dir():
         raise InvalidRequest(f"there is no workspace {settings.workspace}", hint="`odf init` makes one")
@@ -183,6 +192,8 @@ def open_node(settings: Settings, *, engine: Engine | None = None, clock: Clock 
         exchange = FolderExchange(_exchange_folder(settings))
         closing.callback(exchange.close)
         stores = open_stores(settings, closing, private_folders=[exchange.root])
+        if part_uploads is not None:
+            stores = replace(stores, part_uploads=part_uploads)
         if settings.database_url is None:
             # A workspace of an older release gets its new shape from anyone who opens it; servers get theirs from `odf init`.
             upgrade(database_place(settings))
@@ -287,6 +298,7 @@ def _ports(
         usage=SqlUsage(stores.database),
         objects=stores.objects,
         stored=stores.stored,
+        part_uploads=stores.part_uploads,
         jobs=SqlJobs(stores.database),
         outbox=SqlOutbox(stores.database),
         removed=SqlRemovedDatasets(stores.database),

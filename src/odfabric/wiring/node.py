@@ -22,6 +22,7 @@ from odfabric.usecases.rights.access import Access
 from odfabric.wiring.datasets.browsing import BrowseVerbs
 from odfabric.wiring.datasets.dataset_verbs import DatasetVerbs
 from odfabric.wiring.datasets.editing import EditVerbs
+from odfabric.wiring.datasets.explaining import ProvenanceVerbs
 from odfabric.wiring.datasets.history import HistoryVerbs
 from odfabric.wiring.datasets.rows import RowVerbs
 from odfabric.wiring.datasets.searching import SearchVerbs
@@ -118,6 +119,7 @@ class Node:
         self.indexes = self._index_verbs()
         self.datasets = DatasetVerbs(core)
         self.rows = RowVerbs(core=core, index=self.indexes.used)
+        self.provenance = ProvenanceVerbs(core)
         self.serving = ServingVerbs(core)
         self.history = HistoryVerbs(core)
         self.searching = SearchVerbs(repository=core.repository, documents=ports.search_documents)

@@ -16,6 +16,7 @@ from odfabric.ports.datasets.dataset_keys import DatasetKeys
 from odfabric.ports.datasets.exchange import Exchange
 from odfabric.ports.datasets.head_logs import HeadLogs
 from odfabric.ports.datasets.object_store import ObjectStore
+from odfabric.ports.datasets.part_uploads import PartUploads
 from odfabric.ports.datasets.removed_datasets import RemovedDatasets
 from odfabric.ports.datasets.search_documents import SearchDocuments
 from odfabric.ports.datasets.state_index import StateIndex
@@ -98,6 +99,8 @@ class NodePorts:
     """What keeps staged uploads of this node apart in objects that it shares with others; empty or ending with a slash."""
     stored: ObjectStore | None = None
     """`objects` without copies nearby, which verification must not trust; None if there are none."""
+    part_uploads: PartUploads | None = None
+    """Uploads that clients send to `objects` themselves; None where they cannot reach them."""
 
 
 def intercepted(ports: NodePorts, interceptor: Interceptor) -> NodePorts:
@@ -157,4 +160,5 @@ def intercepted(ports: NodePorts, interceptor: Interceptor) -> NodePorts:
         signals=ports.signals,
         own_part=ports.own_part,
         stored=interceptor.objects(ports.stored) if ports.stored else None,
+        part_uploads=interceptor.part_uploads(ports.part_uploads) if ports.part_uploads else None,
     )

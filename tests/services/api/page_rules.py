@@ -72,6 +72,7 @@ PAGE_RULES: Mapping[tuple[str, str], Rule] = {
     ("GET", "/{account}"): Rule(needs=(ANYBODY,), allowed=((200, ""), MISSING)),
     ("GET", "/{account}/{dataset}"): rule(READ),
     ("GET", "/{account}/{dataset}/-/rows"): rule(READ),
+    ("GET", "/{account}/{dataset}/-/why"): rule(READ, params={"offset": "0"}),
     ("GET", "/{account}/{dataset}/-/profile"): rule(READ),
     ("GET", "/{account}/{dataset}/-/history"): rule(READ),
     ("GET", "/{account}/{dataset}/-/blocks/{block}"): rule(

@@ -46,6 +46,7 @@ _PART = {"content-type": "application/partial-upload", "upload-offset": "0"}
 UPLOADS: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
     ("GET", "", {}),
     ("HEAD", "", {}),
+    ("GET", "/parts", {}),
     ("PATCH", "", {"headers": _PART, "body": "x"}),
     ("DELETE", "", {}),
     ("POST", "/ingest", {"json": {"digest": "sha-256=" + "0" * 64}}),
@@ -230,6 +231,8 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("GET", "/{account}/{dataset}/tail"): rule(READ),
     ("GET", "/{account}/{dataset}/metadata"): rule(READ),
     ("GET", "/{account}/{dataset}/state"): rule(READ),
+    ("GET", "/{account}/{dataset}/why"): rule(READ, status=404, code="not-found", params={"offset": "9"}),
+    ("POST", "/{account}/{dataset}/why"): rule(READ, status=404, code="not-found", json={"offsets": [9]}),
     **{
         (method, f"/{{account}}/{{dataset}}/{folder}/{{name}}"): rule(
             READ, status=404, code="not-found", path={"name": ANY_HASH}

@@ -57,6 +57,7 @@ from odfabric_api.routes import (
     uploads,
     variables,
 )
+from odfabric_api.routes.provenance import why
 from odfabric_api.shared_reads import SharedReads
 from odfabric_api.timing import TimingMiddleware
 from odfabric_api.web.assets import Assets
@@ -73,7 +74,7 @@ ROUTERS = (
             *(system, signing_keys, platform, sign_in, oidc, accounts, saved_queries, tokens, admin),
             # Before routes of datasets, whose account and dataset would fit their paths too.
             *(subscriptions, repositories, datasets, history, jobs, flows, query),
-            *(data, uploads, state, transfer, smart, cursors, changes, collaborators, variables),
+            *(data, uploads, state, why, transfer, smart, cursors, changes, collaborators, variables),
         )
     ),
     # `-` is no name of an account or a dataset, so pages and names never meet.

@@ -17,7 +17,7 @@ import grpc
 
 from odfabric.errors import Determinate, LimitExceeded, Unauthenticated
 from odfabric.formats.engine_messages import engine_wire as wire
-from odfabric.formats.engine_messages import judgement_wire
+from odfabric.formats.engine_messages import judgement_wire, provenance_wire
 from odfabric.formats.engine_messages.grpc_target import grpc_target
 from odfabric.formats.operations.trace_context import HEADER as TRACE_HEADER
 from odfabric.generated.engine_v1 import engine_pb2 as pb
@@ -34,6 +34,7 @@ from odfabric.model.engine import (
     ValidateRequest,
     ValidateResult,
 )
+from odfabric.model.provenance import ProvenanceRequest, ProvenanceResult
 from odfabric.ports.engine import ProgressListener
 
 MessageT = TypeVar("MessageT")
@@ -161,6 +162,20 @@ class GrpcEngine:
         allowed = request.wall_ms_max / 1000
         answer = self._stream(self._stub.Query, message, progress, wall_s, limit="query_wall_s_max", maximum=allowed)
         return wire.query_result_from_wire(answer)
+
+    def derive_provenance(self, request: ProvenanceRequest, *, progress: ProgressListener) -> ProvenanceResult:
+        """Why records of one block are there."""
+        message = provenance_wire.provenance_request_to_wire(request)
+        wall_s = self._settings.call_s_max if request.wall_ms_max is None else request.wall_ms_max / 1000
+        answer = self._stream(
+            self._stub.DeriveProvenance,
+            message,
+            progress,
+            wall_s + self._settings.grace_s,
+            limit="provenance_wall_s_max",
+            maximum=wall_s,
+        )
+        return provenance_wire.provenance_result_from_wire(answer)
 
     def _metadata(self) -> tuple[tuple[str, str], ...]:
         trace = self._settings.traceparent()

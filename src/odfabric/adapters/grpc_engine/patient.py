@@ -29,6 +29,7 @@ from odfabric.model.engine import (
     ValidateRequest,
     ValidateResult,
 )
+from odfabric.model.provenance import ProvenanceRequest, ProvenanceResult
 from odfabric.ports.engine import ProgressListener
 
 ResultT = TypeVar("ResultT")
@@ -83,6 +84,10 @@ class PatientEngine:
     def query(self, request: QueryRequest, *, progress: ProgressListener) -> QueryResult:
         """See the port. Also raises LimitExceeded if engines break down under it."""
         return self._answered(lambda engine: engine.query(request, progress=progress), progress)
+
+    def derive_provenance(self, request: ProvenanceRequest, *, progress: ProgressListener) -> ProvenanceResult:
+        """See the port. Also raises LimitExceeded if engines break down under it."""
+        return self._answered(lambda engine: engine.derive_provenance(request, progress=progress), progress)
 
     def _taken(self, call: Callable[[GrpcEngine], ResultT], progress: ProgressListener) -> ResultT:
         """Makes a call once an engine takes it."""

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from odfabric.adapters.memory.engine_provenance import derive_row_wise
 from odfabric.errors import InvalidData, InvalidQuery, LimitExceeded, Place
 from odfabric.formats.files.csv_grammar import CsvDialect, CsvRecords
 from odfabric.formats.slices.arrow_schema import arrow_to_data_schema, data_schema_to_arrow
@@ -48,6 +49,7 @@ from odfabric.model.intake import FieldContract
 from odfabric.model.metadata import TransformSql
 from odfabric.model.offsets import OffsetRange
 from odfabric.model.operation import OperationType
+from odfabric.model.provenance import ProvenanceRequest, ProvenanceResult
 from odfabric.model.source import MergeStrategyAppend, MergeStrategyLedger, ReadStepCsv, ReadStepNdJson
 from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric.ports.engine import ProgressListener
@@ -191,6 +193,13 @@ class MemoryEngine:
         with pa.OSFile(str(self._root / request.output_path), "wb") as sink, pa.ipc.new_stream(sink, schema) as writer:
             writer.write_table(pa.Table.from_pylist(rows, schema=schema))
         return QueryResult(rows=len(rows), data_schema=data_schema)
+
+    def derive_provenance(self, request: ProvenanceRequest, *, progress: ProgressListener) -> ProvenanceResult:
+        """See the port. Raises InvalidQuery for anything but `SELECT *` from one input."""
+        self.calls += 1
+        progress(EngineProgress(stage="provenance", done=0, total=len(request.offsets)))
+        source = _input_of(request.transaction.transform, request.transaction.inputs)
+        return derive_row_wise(request, source, root=self._root, rows_of=self._rows, made_by=self.info().identity)
 
     def _named(self, request: IngestRequest) -> Iterator[tuple[Path, str]]:
         for path, name in zip(request.data_paths, request.file_names, strict=True):

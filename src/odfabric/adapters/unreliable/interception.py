@@ -23,6 +23,7 @@ from odfabric.ports.datasets.dataset_keys import DatasetKeys
 from odfabric.ports.datasets.exchange import Exchange
 from odfabric.ports.datasets.head_logs import HeadLogs
 from odfabric.ports.datasets.object_store import ObjectStore
+from odfabric.ports.datasets.part_uploads import PartUploads
 from odfabric.ports.datasets.removed_datasets import RemovedDatasets
 from odfabric.ports.datasets.search_documents import SearchDocuments
 from odfabric.ports.datasets.state_index import StateIndex
@@ -138,6 +139,10 @@ OBJECTS = PortCalls(
         "read_ref": "read",
     },
     of_objects=True,
+)
+PART_UPLOADS = PortCalls(
+    effects={"begin": "parts.begin", "complete": "parts.complete", "abort": "parts.abort"},
+    reads={"link": "parts.link", "stored": "parts.stored", "unfinished": "parts.unfinished"},
 )
 JOBS = PortCalls(
     effects={
@@ -274,7 +279,7 @@ ENGINE = PortCalls(
         "validate_query": "engine.validate",
         "query": "engine.query",
     },
-    reads={"info": "engine.info", "migrate_query": "engine.migrate"},
+    reads={"info": "engine.info", "migrate_query": "engine.migrate", "derive_provenance": "engine.provenance"},
 )
 KEYS = PortCalls(
     effects={"create": "keys.create", "keep": "keys.keep"},
@@ -341,6 +346,10 @@ class Interceptor(ABC):
     def objects(self, port: ObjectStore) -> ObjectStore:
         """Objects and refs."""
         return self.wrap(port, OBJECTS)
+
+    def part_uploads(self, port: PartUploads) -> PartUploads:
+        """Uploads in parts."""
+        return self.wrap(port, PART_UPLOADS)
 
     def jobs(self, port: Jobs) -> Jobs:
         """The job table."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from odfabric.cli.backends.people_backend import PeopleBackend
     from odfabric.cli.backends.sharing_backends import SharingBackend
     from odfabric.model.people.account import Visibility
+    from odfabric.usecases.provenance.why_request import WhyRequest
 
 JobListener = Callable[[Mapping[str, object]], None]
 """Gets the progress document of a job whenever it was looked at."""
@@ -260,6 +261,9 @@ class Backend(Protocol):
 
     def sql(self, query: str, *, limit: int) -> list[dict[str, object]]:
         """Rows of a query."""
+
+    def why(self, ref: str, asked: WhyRequest) -> dict[str, object]:
+        """Why records are there: `{records, datasets, cost, next, ..}`."""
 
     def verify(self, ref: str, *, replay: bool) -> dict[str, object]:
         """`{ok, errors}`."""

@@ -1,6 +1,7 @@
-"""Upload a large file to a node in chunks, going on where it broke off.
+"""Upload a large file to a node, going on where it broke off.
 
-Owns the chunks and the patience with a connection that breaks. Invariant: after a break the node says where to go on, so nothing is sent
+Owns the chunks and the patience with a connection that breaks. A node whose object store can be reached from here gets parts there
+instead (`sent_parts`), and no chunk passes through it. Invariant: after a break the node says where to go on, so nothing is sent
 twice that it has; the hash of the file at the beginning decides at the end whether the node has that file. Source:
 `odfabric_api.routes.uploads`.
 """
@@ -17,6 +18,7 @@ import httpx
 
 from odfabric.cli.backends.backend import JobFailed, PushFile
 from odfabric.cli.backends.node_connection import LOOK_EVERY_S_MAX, NodeConnection
+from odfabric.cli.backends.sent_parts import StoreNotReached, send_parts
 from odfabric.errors import Determinate, Indeterminate
 
 UPLOAD_FROM_BYTES = 64 * 1024 * 1024
@@ -42,8 +44,9 @@ def push_in_chunks(
     *,
     chunk_bytes: int = CHUNK_BYTES,
     sleep: Callable[[float], None] = time.sleep,
+    store: httpx.Client | None = None,
 ) -> httpx.Response:
-    """The node's answer to the push of the file.
+    """The node's answer to the push of the file, in parts or chunks.
 
     `dataset` is the path of the dataset. Raises as `NodeConnection.attempt`.
     """
@@ -52,9 +55,16 @@ def push_in_chunks(
         size = file.tell()
         # An upload that an earlier command began is found by the hash, and goes on.
         about = {"size": size, "digest": f"sha-256={digest}"}
-        begun = _patient(connection, "POST", f"{dataset}/uploads", json=about).json()
-        upload, chunk_bytes = f"{dataset}/uploads/{begun['id']}", min(chunk_bytes, int(begun["chunkBytesMax"]))
-        _send(connection, upload, file, range(int(begun["offset"]), size), chunk_bytes, sleep)
+        begun = _patient(connection, "POST", f"{dataset}/uploads", json={**about, "parts": True}).json()
+        parts = None
+        if begun.get("partBytes"):
+            parts = _in_parts(connection, f"{dataset}/uploads/{begun['id']}", file, sleep, store)
+        if parts is None:
+            if begun.get("partBytes"):
+                begun = _patient(connection, "POST", f"{dataset}/uploads", json=about).json()
+            upload, chunk_bytes = f"{dataset}/uploads/{begun['id']}", min(chunk_bytes, int(begun["chunkBytesMax"]))
+            _send(connection, upload, file, range(int(begun["offset"]), size), chunk_bytes, sleep)
+        upload = f"{dataset}/uploads/{begun['id']}"
     headers = {
         "odf-event-time": str(push.event_time) if push.event_time else None,
         "idempotency-key": push.idempotency_key,
@@ -69,9 +79,29 @@ def push_in_chunks(
             "mediaType": push.media_type,
             "sourceName": push.source_name,
             "fileName": Path(push.name).name[:200] or "upload",
+            **({"parts": parts} if parts else {}),
         },
         headers={name: value for name, value in headers.items() if value is not None},
     )
+
+
+def _in_parts(
+    connection: NodeConnection,
+    upload: str,
+    file: BinaryIO,
+    sleep: Callable[[float], None],
+    store: httpx.Client | None,
+) -> list[dict[str, object]] | None:
+    """The parts that the object store has; None, and no upload, if it is out of reach."""
+
+    def listed(first: int) -> dict[str, object]:
+        return dict(_patient(connection, "GET", f"{upload}/parts", params={"first": first}).json())
+
+    try:
+        return send_parts(listed, file, http=store, sleep=sleep)
+    except StoreNotReached:
+        _patient(connection, "DELETE", upload)
+        return None
 
 
 def _send(

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from odfabric.cli.backends.sharing_backends import SharingBackend
     from odfabric.formats.manifests.manifest_places import PlacedSnapshot
     from odfabric.model.metadata import DatasetKind
+    from odfabric.usecases.provenance.why_request import WhyRequest
 
 READ_BYTES = 1 << 20
 LOOK_EVERY_S = 0.05
@@ -269,6 +270,26 @@ class NodeBackend:
         ).json()["output"]
         assert isinstance(output, dict)
         return list(output["data"])
+
+    def why(self, ref: str, asked: WhyRequest) -> dict[str, object]:
+        """Why records are there.
+
+        It changes nothing, so it is asked for again if the answer breaks off.
+        """
+        body = {
+            "offsets": list(asked.offsets),
+            "columns": list(asked.columns),
+            "kinds": list(asked.kinds),
+            "depth": asked.depth,
+            "effort": asked.effort,
+            "limit": asked.limit,
+            "after": asked.after,
+            "values": asked.values,
+            "whole": asked.whole,
+        }
+        path = f"{self._path(ref)}/why"
+        answer = self.connection.patiently(lambda: self.connection.attempt("POST", path, json=body), repeats=True)
+        return dict(self._finished(answer))
 
     def verify(self, ref: str, *, replay: bool) -> dict[str, object]:
         """Verify a dataset and wait.

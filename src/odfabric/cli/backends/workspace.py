@@ -35,6 +35,7 @@ from odfabric.formats.identifiers.references import parse_dataset_ref
 from odfabric.formats.manifests.manifest_places import PlacedSnapshot
 from odfabric.formats.manifests.manifest_yaml import block_to_manifest, parse_placed_snapshots
 from odfabric.model.commit import CatalogEntry
+from odfabric.model.engine import EngineProgress
 from odfabric.model.identity import DatasetAlias
 from odfabric.model.instant import Instant
 from odfabric.model.jobs.job import Job, JobStatus
@@ -44,6 +45,7 @@ from odfabric.model.people.account import Visibility
 from odfabric.usecases.datasets.set_info import info_events
 from odfabric.usecases.ingestion.commit_result import CommitResult
 from odfabric.usecases.ingestion.push_data import PushData
+from odfabric.usecases.provenance.why_request import WhyRequest
 from odfabric.usecases.queries.query_data import QueryData
 from odfabric.usecases.queries.query_document import QueryForm
 from odfabric.usecases.reading.read_tail import ReadTail
@@ -280,6 +282,14 @@ class WorkspaceBackend:
         """Rows of a query."""
         answer = self._node.rows.query_document(QueryData(sql=query, limit=limit), QueryForm())
         return _rows(answer["output"])
+
+    def why(self, ref: str, asked: WhyRequest) -> dict[str, object]:
+        """Why records are there."""
+
+        def listen(told: EngineProgress) -> None:
+            self._listener({"stage": told.stage, "done": told.done, "total": told.total})
+
+        return self._node.provenance.why(self._resolve(ref), asked, listen)
 
     def verify(self, ref: str, *, replay: bool) -> dict[str, object]:
         """Verify a dataset and wait."""

@@ -53,7 +53,8 @@ class PlannedInput:
     """What one input contributes: new slices and steps, oldest first, and progress.
 
     `watermark_advances` says whether a step carries a watermark above the one that was handed over before. In a migration
-    slices and steps are those from the beginning, the progress is that since the last transaction all the same.
+    slices and steps are those from the beginning, the progress is that since the last transaction all the same; so they are where the
+    whole history is asked for. The first `steps_before` of these steps were consumed by earlier transactions.
     """
 
     dataset_id: DatasetId
@@ -65,6 +66,7 @@ class PlannedInput:
     steps: tuple[TransformStep, ...]
     watermark_advances: bool
     from_beginning: bool = False
+    steps_before: int = 0
 
     @property
     def offsets(self) -> OffsetRange:
@@ -218,8 +220,11 @@ def plan_replay(
     system_time: Instant,
     blocks_max: int,
     change: TransformChange | None = None,
+    from_beginning: bool = False,
 ) -> TransformPlan | InputNeverPulled:
     """The transaction that the block with `event` on `state_before` must have been.
+
+    `from_beginning`: with all slices and steps of its inputs up to there.
 
     `inputs` are at the blocks of `replay_inputs`. The progress in the plan is worked out from the inputs' chains, not copied
     from the block, so a block that lies about it differs from its replay. Raises as `plan_transform`.
@@ -234,6 +239,7 @@ def plan_replay(
         system_time=system_time,
         blocks_max=blocks_max,
         change=change,
+        from_beginning=from_beginning,
     )
 
 
@@ -315,9 +321,10 @@ def _plan(
     system_time: Instant,
     blocks_max: int,
     change: TransformChange | None,
+    from_beginning: bool = False,
 ) -> TransformPlan | InputNeverPulled:
     transform = _current_transform(state)
-    from_beginning = change is not None and change.migrates
+    from_beginning = from_beginning or (change is not None and change.migrates)
     planned: list[PlannedInput] = []
     for entry, since in zip(_declared_inputs(transform), progress, strict=True):
         found = _plan_input(
@@ -358,8 +365,11 @@ def _plan_input(
         new_offset=None if last_offset == prev_offset else last_offset,
     )
     newest = next((step.watermark for step in reversed(steps) if step.watermark is not None), None)
+    steps_before = 0
     if from_beginning:
+        new_steps = len(steps)
         slices, steps = _read_interval(chain, None, blocks_max=blocks_max)
+        steps_before = len(steps) - new_steps
     return PlannedInput(
         dataset_id=declared.dataset_id,
         query_alias=declared.query_alias,
@@ -370,6 +380,7 @@ def _plan_input(
         steps=steps,
         watermark_advances=newest is not None and newest != watermark_at(chain.blocks, prev_block),
         from_beginning=from_beginning,
+        steps_before=steps_before,
     )
 
 

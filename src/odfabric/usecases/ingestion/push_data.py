@@ -131,8 +131,10 @@ def accept_push(
     new = _new_job(entry, request, subject, staged, key_hash, entropy=entropy)
     job = jobs.enqueue(new, now=clock.now())
     if job.id != new.id:
-        discard_staged(staged, objects=objects)
-        if read_push_request(job).digest != staged.digest:
+        queued = read_push_request(job)
+        if queued.staged != staged.key:  # the same upload once more is the body of that job
+            discard_staged(staged, objects=objects)
+        if queued.digest != staged.digest:
             raise key_reused()
     return job
 

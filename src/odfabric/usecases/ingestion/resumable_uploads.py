@@ -1,9 +1,9 @@
-"""Resumable chunked uploads: begun, appended to, pushed if their hash is right.
+"""Resumable uploads, in chunks or parts: begun, filled, pushed if the hash is right.
 
 Owns their objects below the staging prefix: what the upload is (`about`), one object a chunk named by its offset, and the job that took it
 (`done`). Invariants: an upload is known to the account that began it, for the dataset for which it did; its offset is the end of the chunks
 that follow each other without a gap, so a chunk that was stored is never sent again; nothing is pushed whose size or hash differs from what
-was announced. A file whose digest is said at the beginning is found again by the next request that sends it once more. Abandoned ones are collected as every staged object is (`staging.collect_staged`). Not here: HTTP; committing (`run_push`).
+was announced. Parts go from the client to the object store (`sent_parts`), where the node has one that clients reach. A file whose digest is said at the beginning is found again by the next request that sends it once more. Abandoned ones are collected as every staged object is (`staging.collect_staged`). Not here: HTTP; committing (`run_push`).
 Source: draft-ietf-httpbis-resumable-upload.
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -24,9 +24,20 @@ from odfabric.model.commit import CatalogEntry
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
 from odfabric.model.jobs.job import Job
 from odfabric.ports.datasets.object_store import ObjectStore
+from odfabric.ports.datasets.part_uploads import PART_BYTES_MIN, PartUploads
 from odfabric.ports.node.clock import Clock, Entropy
 from odfabric.usecases.ingestion.commit_result import CommitResult
 from odfabric.usecases.ingestion.digesting_stream import DigestingStream
+from odfabric.usecases.ingestion.sent_parts import (
+    PartsPlan,
+    PartToSend,
+    begin_parts,
+    bytes_there,
+    complete_parts,
+    hashed_object,
+    parts_to_send,
+    read_plan,
+)
 from odfabric.usecases.ingestion.staging import STAGING_PREFIX, StagedBody, discard_staged
 from odfabric.usecases.jobs.job_actor import account_of
 from odfabric.usecases.rights.account_quotas import AccountQuotas
@@ -44,7 +55,8 @@ _PIECE_BYTES = 1024 * 1024
 class ResumablePorts:
     """What these uploads work with.
 
-    `part` keeps those of this node apart in objects that several share.
+    `part` keeps those of this node apart in objects that several share. `parts`, if there are any, takes parts of `part_bytes`; one answer
+    has `links_max` URLs, each for `link_s` seconds.
     """
 
     objects: ObjectStore
@@ -56,17 +68,25 @@ class ResumablePorts:
     chunk_bytes_max: int
     per_account_max: int
     part: str = ""
+    parts: PartUploads | None = None
+    part_bytes: int = PART_BYTES_MIN
+    links_max: int = 100
+    link_s: int = 3600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumableUpload:
-    """An upload now: stored and announced bytes, expiry, and finally its job."""
+    """An upload now: stored and announced bytes, expiry, and finally its job.
+
+    `plan` is that of an upload in parts, None for one in chunks.
+    """
 
     id: str
     offset: int
     size: int
     expires_at: Instant
     job_id: str | None = None
+    plan: PartsPlan | None = None
 
     @property
     def complete(self) -> bool:
@@ -79,11 +99,18 @@ Accept = Callable[[StagedBody], Job | CommitResult]
 
 
 def begin_upload(
-    entry: CatalogEntry, size: int, *, subject: Subject, ports: ResumablePorts, digest: str | None = None
+    entry: CatalogEntry,
+    size: int,
+    *,
+    subject: Subject,
+    ports: ResumablePorts,
+    digest: str | None = None,
+    in_parts: bool = False,
 ) -> ResumableUpload:
     """Begin an upload of `size` bytes, or go on with that of the same `digest`.
 
-    With a `digest`, it is the upload of this file that is not pushed yet, if there is one; else an empty one.
+    With a `digest`, it is the upload of this file that is not pushed yet, if there is one; else an empty one. `in_parts` asks for one whose
+    parts go to the object store; a node without such a store begins one in chunks.
 
     Raises LimitExceeded, InvalidRequest for a size that no file has and a digest of another form.
     """
@@ -103,7 +130,8 @@ def begin_upload(
                 continue
             with suppress(NotFound):
                 found, _ = _found(entry, upload_id, subject, ports)
-                if found.size == size and found.job_id is None:
+                is_alike = found.plan is None or (in_parts and ports.parts is not None)
+                if found.size == size and found.job_id is None and is_alike:
                     return found
     if len(open_now) >= ports.per_account_max:
         raise LimitExceeded(
@@ -112,9 +140,14 @@ def begin_upload(
             maximum=ports.per_account_max,
         )
     upload_id, now = ports.entropy.random_bytes(16).hex(), ports.clock.now()
-    about = {"dataset": str(entry.id), "size": size, "begun": str(now), "digest": digest}
+    about: dict[str, Any] = {"dataset": str(entry.id), "size": size, "begun": str(now), "digest": digest}
+    plan = None
+    if in_parts and ports.parts is not None:
+        key = f"{STAGING_PREFIX}{ports.part}parts-{upload_id}"
+        plan = begin_parts(key, size, part_bytes=ports.part_bytes, parts=ports.parts)
+        about["parts"] = plan.value()
     ports.objects.put_bytes(_folder(upload_id, subject, ports) + "about", json.dumps(about).encode())
-    return ResumableUpload(id=upload_id, offset=0, size=size, expires_at=_expiry(now, ports))
+    return ResumableUpload(id=upload_id, offset=0, size=size, expires_at=_expiry(now, ports), plan=plan)
 
 
 def find_upload(entry: CatalogEntry, upload_id: str, *, subject: Subject, ports: ResumablePorts) -> ResumableUpload:
@@ -137,6 +170,8 @@ def append_chunk(
     InvalidRequest for more bytes than were announced; nothing of such a chunk is kept.
     """
     upload, parts = _found(entry, upload_id, subject, ports)
+    if upload.plan is not None:
+        raise InvalidRequest("this upload goes to the object store", hint="GET .../parts says where to send its parts")
     if upload.job_id is not None or offset != upload.offset:
         raise Changed(f"the upload has {upload.offset} bytes", hint=f"go on at Upload-Offset: {upload.offset}")
     if parts >= CHUNKS_MAX:
@@ -150,6 +185,25 @@ def append_chunk(
     return _found(entry, upload_id, subject, ports)[0]
 
 
+def list_parts(
+    entry: CatalogEntry, upload_id: str, *, first: int, subject: Subject, ports: ResumablePorts
+) -> tuple[PartsPlan, Sequence[PartToSend]]:
+    """Parts of an upload from number `first` on, as many as one answer has.
+
+    Raises NotFound, InvalidRequest for an upload in chunks and one that was pushed.
+    """
+    upload, _ = _found(entry, upload_id, subject, ports)
+    if upload.plan is None or ports.parts is None or upload.job_id is not None:
+        raise InvalidRequest(
+            "this upload has no parts to send",
+            hint='send chunks by PATCH; `"parts": true` at the beginning asks for parts where the node has them',
+        )
+    found = parts_to_send(
+        upload.plan, first=first, limit=ports.links_max, link_s=ports.link_s, parts=ports.parts, clock=ports.clock
+    )
+    return upload.plan, found
+
+
 def finish_upload(
     entry: CatalogEntry,
     upload_id: str,
@@ -158,10 +212,11 @@ def finish_upload(
     accept: Accept,
     subject: Subject,
     ports: ResumablePorts,
+    tags: Mapping[int, str] | None = None,
 ) -> Job | CommitResult | str:
     """Push the upload if its hash is `digest`.
 
-    The id of its job if it was pushed before.
+    The id of its job if it was pushed before. `tags` are the entity tags of all parts, by number, of an upload in parts.
 
     Raises NotFound, InvalidRequest for a digest of another form and an upload that lacks bytes, InvalidData for another hash (the
     upload is gone then), and what `accept` raises.
@@ -172,18 +227,23 @@ def finish_upload(
     upload, _ = _found(entry, upload_id, subject, ports)
     if upload.job_id is not None:
         return upload.job_id
-    if not upload.complete:
+    if upload.plan is None and not upload.complete:
         raise InvalidRequest(
             f"{upload.size - upload.offset} bytes are missing",
             place=Place(field="size"),
             hint=f"go on at Upload-Offset: {upload.offset}",
         )
     folder = _folder(upload_id, subject, ports)
-    staged = _joined(folder, wanted[1], wanted[2], upload.size, ports)
+    if upload.plan is not None and ports.parts is not None:
+        complete_parts(upload.plan, tags or {}, objects=ports.objects, parts=ports.parts)
+        staged = hashed_object(upload.plan, wanted[1], wanted[2], objects=ports.objects)
+    else:
+        staged = _joined(folder, wanted[1], wanted[2], upload.size, ports)
     try:
         found = accept(staged)
     except BaseException:
-        discard_staged(staged, objects=ports.objects)
+        if upload.plan is None:  # chunks are joined again, parts only once
+            discard_staged(staged, objects=ports.objects)
         raise
     if isinstance(found, Job):
         ports.objects.put_bytes(folder + "done", json.dumps({"job": found.id}).encode())
@@ -193,7 +253,10 @@ def finish_upload(
 
 def drop_upload(entry: CatalogEntry, upload_id: str, *, subject: Subject, ports: ResumablePorts) -> None:
     """Remove an upload at once; a job that took it goes on. Raises NotFound."""
-    _found(entry, upload_id, subject, ports)
+    upload, _ = _found(entry, upload_id, subject, ports)
+    if upload.plan is not None and ports.parts is not None and upload.job_id is None:
+        ports.parts.abort(upload.plan.key, upload.plan.upload)
+        ports.objects.delete(upload.plan.key)
     _delete(_folder(upload_id, subject, ports), ports)
 
 
@@ -242,10 +305,13 @@ def _found(entry: CatalogEntry, upload_id: str, subject: Subject, ports: Resumab
     begun = Instant.parse(about["begun"])
     if about["dataset"] != str(entry.id) or _expiry(begun, ports) <= ports.clock.now():
         raise gone
-    upload = ResumableUpload(id=upload_id, offset=0, size=about["size"], expires_at=_expiry(begun, ports))
+    plan = read_plan(about["parts"]) if "parts" in about else None
+    upload = ResumableUpload(id=upload_id, offset=0, size=about["size"], expires_at=_expiry(begun, ports), plan=plan)
     if ports.objects.stat(folder + "done") is not None:
         done = json.loads(ports.objects.read_bytes(folder + "done", size_max=_ABOUT_BYTES_MAX))
         return replace(upload, offset=upload.size, job_id=done["job"]), 0
+    if plan is not None and ports.parts is not None:
+        return replace(upload, offset=bytes_there(plan, objects=ports.objects, parts=ports.parts)), 0
     offset = parts = 0
     for key in ports.objects.keys(folder + "chunk-"):
         stat = ports.objects.stat(key)

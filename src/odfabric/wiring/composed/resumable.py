@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from odfabric.domain.people.access import Subject
@@ -18,7 +18,9 @@ from odfabric.usecases.ingestion.resumable_uploads import (
     drop_upload,
     find_upload,
     finish_upload,
+    list_parts,
 )
+from odfabric.usecases.ingestion.sent_parts import PartsPlan, PartToSend
 from odfabric.wiring.node import Node
 
 
@@ -44,11 +46,23 @@ class ResumableVerbs:
             chunk_bytes_max=node.settings.upload_chunk_bytes_max,
             per_account_max=node.settings.uploads_per_account_max,
             part=node.ports.own_part,
+            parts=node.ports.part_uploads,
+            part_bytes=node.settings.upload_part_bytes,
+            links_max=node.settings.upload_part_links_max,
+            link_s=node.settings.upload_part_link_s,
         )
 
-    def begin(self, entry: CatalogEntry, size: int, *, by: Subject, digest: str | None = None) -> ResumableUpload:
+    def begin(
+        self, entry: CatalogEntry, size: int, *, by: Subject, digest: str | None = None, in_parts: bool = False
+    ) -> ResumableUpload:
         """See `begin_upload`."""
-        return begin_upload(entry, size, subject=by, ports=self._ports, digest=digest)
+        return begin_upload(entry, size, subject=by, ports=self._ports, digest=digest, in_parts=in_parts)
+
+    def parts(
+        self, entry: CatalogEntry, upload_id: str, *, first: int, by: Subject
+    ) -> tuple[PartsPlan, Sequence[PartToSend]]:
+        """See `list_parts`."""
+        return list_parts(entry, upload_id, first=first, subject=by, ports=self._ports)
 
     def find(self, entry: CatalogEntry, upload_id: str, *, by: Subject) -> ResumableUpload:
         """See `find_upload`."""
@@ -61,7 +75,14 @@ class ResumableVerbs:
         return append_chunk(entry, upload_id, chunks, offset=offset, subject=by, ports=self._ports)
 
     def finish(
-        self, push: PushData, entry: CatalogEntry, upload_id: str, digest: str, *, by: Subject
+        self,
+        push: PushData,
+        entry: CatalogEntry,
+        upload_id: str,
+        digest: str,
+        *,
+        by: Subject,
+        tags: Mapping[int, str] | None = None,
     ) -> Job | CommitResult:
         """Push what was uploaded as `push` says, whose body it becomes.
 
@@ -75,6 +96,7 @@ class ResumableVerbs:
             accept=lambda staged: node.requests.push(replace(push, body=staged), by=by),
             subject=by,
             ports=self._ports,
+            tags=tags,
         )
         return node.jobs.get(found, by=by) if isinstance(found, str) else found
 

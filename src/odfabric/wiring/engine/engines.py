@@ -28,6 +28,7 @@ from odfabric.model.engine import (
     ValidateResult,
 )
 from odfabric.model.metadata import Transform
+from odfabric.model.provenance import ProvenanceRequest, ProvenanceResult
 from odfabric.ports.engine import Engine, ProgressListener
 from odfabric.settings import Settings
 
@@ -83,6 +84,14 @@ class EnginesByName:
     def query(self, request: QueryRequest, *, progress: ProgressListener) -> QueryResult:
         """See the port."""
         return self._own.query(request, progress=progress)
+
+    def derive_provenance(self, request: ProvenanceRequest, *, progress: ProgressListener) -> ProvenanceResult:
+        """See the port.
+
+        Of other engines' transforms our own explains those that it was given in its own words
+        (`domain.transform.reference_meaning`); it answers by the rows that it finds.
+        """
+        return self._own.derive_provenance(request, progress=progress)
 
     def _other(self, transform: Transform) -> ContractEngine | None:
         """The engine of the reference that a transform names, None for our own.

@@ -30,6 +30,7 @@ from odfabric.model.engine import (
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
 from odfabric.model.jobs.job import Job
 from odfabric.model.node.span import SpanKind
+from odfabric.model.provenance import ProvenanceRequest, ProvenanceResult
 from odfabric.model.subscriptions.subscription import Delivery
 from odfabric.ports.engine import Engine, ProgressListener
 from odfabric.telemetry import span
@@ -212,6 +213,11 @@ class TimedEngine:
         """See the port."""
         with self._timings.engine_call("query", progress) as listen:
             return self._engine.query(request, progress=listen)
+
+    def derive_provenance(self, request: ProvenanceRequest, *, progress: ProgressListener) -> ProvenanceResult:
+        """See the port."""
+        with self._timings.engine_call("provenance", progress) as listen:
+            return self._engine.derive_provenance(request, progress=listen)
 
 
 def _seconds(since: Instant, now: Instant) -> float:

@@ -20,6 +20,7 @@ from odfabric.adapters.local_fs.object_store import FolderObjectStore
 from odfabric.adapters.sql.database import Database
 from odfabric.adapters.sql.locks import SqlLocks
 from odfabric.ports.datasets.object_store import ObjectStore
+from odfabric.ports.datasets.part_uploads import PartUploads
 from odfabric.settings import Settings
 from odfabric.wiring.places.database_place import database_place
 
@@ -37,13 +38,15 @@ class Stores:
     """The stores of one process.
 
     `objects` is what work uses; `stored`, if there is one, the same without copies nearby: what is verified. `folder` is the folder
-    in which either objects or their copies lie, which has leftovers to be swept.
+    in which either objects or their copies lie, which has leftovers to be swept. `part_uploads` are those
+    of a bucket that clients reach.
     """
 
     database: Database
     objects: ObjectStore
     stored: ObjectStore | None = None
     folder: FolderObjectStore | None = None
+    part_uploads: PartUploads | None = None
 
 
 def open_stores(settings: Settings, closing: ExitStack, *, private_folders: Sequence[Path]) -> Stores:
@@ -63,13 +66,19 @@ def open_stores(settings: Settings, closing: ExitStack, *, private_folders: Sequ
     bucket = open_bucket(settings, exclusive=_locks(settings, closing))
     closing.callback(bucket.close)
     if settings.object_cache_bytes_max == 0:
-        return Stores(database, bucket)
+        return Stores(database, bucket, part_uploads=bucket.part_uploads())
     cache = FolderCache(
         settings.workspace / CACHE_FOLDER,
         bytes_max=settings.object_cache_bytes_max,
         private_folders=tuple(private_folders),
     )
-    return Stores(database, CachedObjectStore(bucket, cache), stored=bucket, folder=cache)
+    return Stores(
+        database,
+        CachedObjectStore(bucket, cache),
+        stored=bucket,
+        folder=cache,
+        part_uploads=bucket.part_uploads(),
+    )
 
 
 def bucket_and_prefix(settings: Settings) -> tuple[str, str]:

@@ -12,7 +12,8 @@ from odfabric.model.identity import DatasetId
 from odfabric.model.subscriptions.subscription import Delivery
 from odfabric.ports.subscriptions.signals import Topic
 from odfabric.usecases.events.relay_outbox import relay_outbox
-from odfabric.usecases.ingestion.staging import collect_staged
+from odfabric.usecases.ingestion.sent_parts import abort_abandoned
+from odfabric.usecases.ingestion.staging import STAGING_PREFIX, collect_staged
 from odfabric.usecases.rights.account_quotas import measure_usage
 from odfabric.wiring.events.subscriptions import SubscriptionVerbs
 from odfabric.wiring.monitoring.timings import Timings
@@ -90,4 +91,11 @@ class BackgroundVerbs:
         staged = collect_staged(
             objects=ports.objects, jobs=ports.jobs, clock=ports.clock, lifetime_s=lifetime_s, part=ports.own_part
         )
+        if ports.part_uploads is not None:
+            staged += abort_abandoned(
+                parts=ports.part_uploads,
+                clock=ports.clock,
+                prefix=STAGING_PREFIX + ports.own_part,
+                lifetime_s=lifetime_s,
+            )
         return staged + sum(sweep() for sweep in self.sweepers)

@@ -1,4 +1,4 @@
-"""Routes of uploads in chunks: begin, go on after a break, push.
+"""Routes of uploads in chunks or parts: begin, go on after a break, push.
 
 Source: draft-ietf-httpbis-resumable-upload, of which `Upload-Offset`, `Upload-Complete`, `Upload-Limit` and the media type
 `application/partial-upload` are; begin and end are requests of their own, because a push needs to know more than bytes.
@@ -11,11 +11,12 @@ import time
 from typing import Annotated, Any
 
 from anyio import to_thread
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field
 
 from odfabric.errors import InvalidRequest, Place, UnsupportedMediaType
 from odfabric.model.instant import NANOS_PER_SECOND
+from odfabric.ports.datasets.part_uploads import PARTS_MAX
 from odfabric.usecases.ingestion.commit_result import CommitResult
 from odfabric.usecases.ingestion.push_data import PushData
 from odfabric.usecases.ingestion.resumable_uploads import ResumableUpload
@@ -24,7 +25,7 @@ from odfabric_api.auth import Caller, PushableDataset, node_of
 from odfabric_api.bodies.jobs_answer import accepted, answer_when_done
 from odfabric_api.bodies.json_answer import JsonAnswer
 from odfabric_api.bodies.json_body import JsonModel, json_body, read_json
-from odfabric_api.bodies.schemas import Accepted, PushResult, UploadView, answers
+from odfabric_api.bodies.schemas import Accepted, PushResult, UploadPartsView, UploadView, answers
 from odfabric_api.bodies.streamed_body import chunks_that_arrive
 from odfabric_api.capacity import Capacity
 from odfabric_api.preconditions import IF_MATCH, flag_of, header_parameters, if_match_of, instant_of, wait_s_of
@@ -45,6 +46,18 @@ class BeginBody(JsonModel):
         max_length=100,
         description="As at the end; an open upload of this file to this dataset is the answer then",
     )
+    parts: bool = Field(
+        False,
+        description="Send parts to the object store by signed URLs, if the node has one that clients reach; "
+        "`partBytes` in the answer says so",
+    )
+
+
+class SentPart(JsonModel):
+    """A part of an upload as it was sent."""
+
+    number: int = Field(ge=1, le=PARTS_MAX)
+    tag: str = Field(max_length=200, description="`ETag` of the answer of the object store")
 
 
 class FinishBody(JsonModel):
@@ -54,6 +67,9 @@ class FinishBody(JsonModel):
     media_type: str | None = Field(None, alias="mediaType", max_length=200)
     source_name: str | None = Field(None, alias="sourceName", max_length=1000)
     file_name: str = Field("upload", alias="fileName", max_length=200, description="What errors call the data")
+    parts: list[SentPart] = Field(
+        default_factory=list, max_length=PARTS_MAX, description="All parts of an upload in parts; none of one in chunks"
+    )
 
 
 _CHUNK: dict[str, Any] = {
@@ -87,12 +103,13 @@ _FINISH: dict[str, Any] = {
 async def begin_upload(request: Request, entry: PushableDataset, caller: Caller) -> Response:
     """For files that are too large for one request, or for a connection that breaks.
 
-    With `digest`, an upload of the same file that has some bytes already is the answer (200): go on at its `offset`.
+    With `digest`, an upload of the same file that has some bytes already is the answer (200): go on at its `offset`. With `parts`, an
+    answer with `partBytes` takes no chunks: `GET .../parts` says where its parts go.
     """
     node = node_of(request)
     body = await read_json(request, BeginBody, bytes_max=node.settings.json_body_bytes_max)
     upload = await to_thread.run_sync(
-        lambda: ResumableVerbs(node).begin(entry, body.size, by=caller, digest=body.digest)
+        lambda: ResumableVerbs(node).begin(entry, body.size, by=caller, digest=body.digest, in_parts=body.parts)
     )
     answer = _shown(request, upload, status_code=200 if upload.offset else 201)
     answer.headers["location"] = f"/{entry.alias}/uploads/{upload.id}"
@@ -108,6 +125,43 @@ async def begin_upload(request: Request, entry: PushableDataset, caller: Caller)
 def show_upload(request: Request, entry: PushableDataset, caller: Caller, upload_id: UploadId) -> Response:
     """After a break: the next chunk begins at `offset`."""
     return _shown(request, ResumableVerbs(node_of(request)).find(entry, upload_id, by=caller))
+
+
+@router.get(
+    "/{account}/{dataset}/uploads/{upload_id}/parts",
+    summary="Parts of an upload, with URLs for those that are missing",
+    responses=answers(UploadPartsView, text="Parts by number"),
+)
+def list_upload_parts(
+    request: Request,
+    entry: PushableDataset,
+    caller: Caller,
+    upload_id: UploadId,
+    first: Annotated[int, Query(ge=1, le=PARTS_MAX, description="Number of the first part in the answer")] = 1,
+) -> Response:
+    """PUT the bytes of a part from `offset` on, `size` of them, to its `url`, and keep the `ETag` of the answer.
+
+    A URL allows that and nothing else, for a while; ask again for another one.
+    """
+    plan, found = ResumableVerbs(node_of(request)).parts(entry, upload_id, first=first, by=caller)
+    following = found[-1].number + 1 if found else plan.count + 1
+    value = {
+        "count": plan.count,
+        "partBytes": plan.part_bytes,
+        "parts": [
+            {
+                "number": part.number,
+                "offset": part.offset,
+                "size": part.size,
+                "tag": part.tag,
+                "url": part.url,
+                "urlExpiresAt": str(part.url_expires_at) if part.url_expires_at else None,
+            }
+            for part in found
+        ],
+        "next": following if following <= plan.count else None,
+    }
+    return JsonAnswer(value, headers={"cache-control": "no-store"})
 
 
 @router.patch(
@@ -174,7 +228,14 @@ async def ingest_upload(request: Request, entry: PushableDataset, caller: Caller
     wait_s = wait_s_of(request, wait_s_max=node.settings.push_wait_s_max)
     with capacity.pushes.taking_one():
         found = await capacity.run_push(
-            lambda: ResumableVerbs(node).finish(push, entry, upload_id, body.digest, by=caller)
+            lambda: ResumableVerbs(node).finish(
+                push,
+                entry,
+                upload_id,
+                body.digest,
+                by=caller,
+                tags={part.number: part.tag.strip('"') for part in body.parts},
+            )
         )
         if isinstance(found, CommitResult):
             return JsonAnswer(found.to_value())
@@ -209,6 +270,7 @@ def _shown(request: Request, upload: ResumableUpload, *, status_code: int = 200)
         "job": upload.job_id,
         "expiresAt": str(upload.expires_at),
         "chunkBytesMax": chunk_bytes_max,
+        "partBytes": upload.plan.part_bytes if upload.plan else None,
     }
     headers = {
         "upload-offset": str(upload.offset),

@@ -98,6 +98,7 @@ async def get_rows(
             "rows": [],
             "total": 0,
             "operation_at": None,
+            "offsets": None,
             "has_more_columns": False,
             "sql": None,
             "refusal": None,
@@ -200,14 +201,18 @@ def _changelog(request: Request, entry: CatalogEntry, about: DatasetDescription,
     asked = ReadTail(skip=skip, limit=PAGE_ROWS, data_format="JsonAoA", schema_format=None, columns=shown)
     rows = node_of(request).rows.tail(entry, asked)["data"]
     assert isinstance(rows, list)
-    return {**_columns(about, names, first), "rows": rows[::-1], "total": about.rows}
+    newest = about.rows - 1 - skip
+    offsets = list(range(newest, newest - len(rows), -1))
+    return {**_columns(about, names, first), "rows": rows[::-1], "total": about.rows, "offsets": offsets}
 
 
 def _filtered(request: Request, caller: Subject, about: DatasetDescription, asked: _Asked) -> _Found:
     answer = ask(request, caller, asked.sql, skip=asked.skip, limit=PAGE_ROWS + 1, listener=asked.listener)
     rows = answer["rows"]
+    offset_at = answer["names"].index(about.state.vocabulary.offset)
     return {
         **_columns(about, answer["names"], asked.first),
+        "offsets": [row[offset_at] for row in rows[:PAGE_ROWS]],
         "rows": _cut(rows[:PAGE_ROWS], asked.first),
         # How many there are in all is not counted: that would read everything for each page.
         "total": asked.skip + len(rows),

@@ -1,0 +1,119 @@
+"""Routes of provenance: why records of a dataset are there."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import Field
+
+from odfabric.model.commit import CatalogEntry
+from odfabric.usecases.provenance.why_request import ALL_KINDS, LIMIT_DEFAULT, WhyRequest
+from odfabric_api.auth import Caller, ReadableDataset, Subject, node_of, querying
+from odfabric_api.bodies.json_answer import JsonAnswer
+from odfabric_api.bodies.json_body import JsonModel, json_body, read_json
+from odfabric_api.bodies.schemas import answers
+from odfabric_api.bodies.why_answer import WhyAnswer
+from odfabric_api.capacity import Capacity, while_client_waits
+
+router = APIRouter(tags=["provenance"])
+
+WhyFormat = Literal["json", "prov", "openlineage"]
+WHY_OFFSETS_MAX = 1000
+INT64_MAX = 2**63 - 1
+
+
+class WhyBody(JsonModel):
+    """Records, and what is asked of them."""
+
+    offsets: list[Annotated[int, Field(ge=0, le=INT64_MAX)]] = Field(min_length=1, max_length=WHY_OFFSETS_MAX)
+    columns: list[str] = Field(default_factory=list, max_length=1000, description="Cells asked for; none: all")
+    kinds: list[str] = Field(default_factory=lambda: ALL_KINDS.split(","), max_length=4, description=ALL_KINDS)
+    depth: str | int = Field("all", description="How many datasets to follow records through, or `all`")
+    effort: str = Field("verified", description="lineage, verified or minimal")
+    limit: int = Field(LIMIT_DEFAULT, ge=1, description="Rows of each input that are followed")
+    after: str | None = Field(None, max_length=100, description="`next` of the page before")
+    format: WhyFormat = Field("json", description="json, prov (PROV-JSON) or openlineage (a list of run events)")
+    values: bool = Field(False, description="Put the values of rows into the answer")
+    whole: bool = Field(False, description="Read as many rows as it takes, beyond `provenance_rows_max`")
+
+
+@router.get(
+    "/{account}/{dataset}/why",
+    summary="Why a record is there",
+    responses=answers(WhyAnswer | dict[str, Any] | list[Any], text="The record and what it comes from"),
+)
+async def get_why(
+    request: Request,
+    entry: ReadableDataset,
+    caller: Caller,
+    offset: Annotated[int, Query(ge=0, le=INT64_MAX, description="Offset of the record")],
+    columns: Annotated[str, Query(max_length=10_000, description="Comma list of cells asked for; none: all")] = "",
+    kinds: Annotated[str, Query(max_length=100, description="Comma list")] = ALL_KINDS,
+    depth: Annotated[str, Query(max_length=10, description="How many datasets to follow it through, or `all`")] = "all",
+    effort: Annotated[str, Query(max_length=20, description="lineage, verified or minimal")] = "verified",
+    limit: Annotated[int, Query(ge=1, description="Rows of each input that are followed")] = LIMIT_DEFAULT,
+    after: Annotated[str | None, Query(max_length=100, description="`next` of the page before")] = None,
+    format: Annotated[
+        WhyFormat, Query(description="json, prov (PROV-JSON) or openlineage (a list of run events)")
+    ] = "json",
+    values: Annotated[bool, Query(description="Put the values of rows into the answer")] = False,
+    whole: Annotated[bool, Query(description="Read as many rows as it takes")] = False,
+) -> Response:
+    """The rows of inputs that a record is made of, what made the node write it, and so on to what was ingested.
+
+    Every answer is checked by running the query over those rows alone (`verified`). A branch that goes no further says why (`end`). Of inputs
+    that the caller may not read there are counts only.
+    """
+    asked = WhyRequest(
+        offsets=(offset,),
+        columns=tuple(part.strip() for part in columns.split(",") if part.strip()),
+        kinds=tuple(part.strip() for part in kinds.split(",") if part.strip()),
+        depth=depth,
+        effort=effort,
+        limit=limit,
+        after=after,
+        values=values,
+        whole=whole,
+    )
+    return await _answer(request, entry, caller, asked, format)
+
+
+@router.post(
+    "/{account}/{dataset}/why",
+    summary="Why records are there",
+    responses=answers(WhyAnswer | dict[str, Any] | list[Any], text="The records and what they come from"),
+    openapi_extra=json_body(WhyBody, required=True),
+)
+async def post_why(request: Request, entry: ReadableDataset, caller: Caller) -> Response:
+    """Like GET, of many records at once."""
+    bytes_max = node_of(request).settings.query_body_bytes_max
+    body = await read_json(request, WhyBody, bytes_max=bytes_max, limit="query_body_bytes_max")
+    asked = WhyRequest(
+        offsets=tuple(body.offsets),
+        columns=tuple(body.columns),
+        kinds=tuple(body.kinds),
+        depth=str(body.depth),
+        effort=body.effort,
+        limit=body.limit,
+        after=body.after,
+        values=body.values,
+        whole=body.whole,
+    )
+    return await _answer(request, entry, caller, asked, body.format)
+
+
+async def _answer(
+    request: Request, entry: CatalogEntry, caller: Subject, asked: WhyRequest, form: WhyFormat
+) -> Response:
+    capacity: Capacity = request.app.state.capacity
+    # A derivation is as much work as a query, so it has a place among those.
+    with querying(request, caller):
+        async with while_client_waits(request) as listener:
+            return await capacity.run_query(
+                lambda: JsonAnswer(
+                    node_of(request).provenance.why_as(
+                        form, entry, asked, listener, by=caller, namespace=str(request.base_url).rstrip("/")
+                    )
+                )
+            )

@@ -1,0 +1,1 @@
+"""`odf why`: why records are there, for people."""

@@ -1,0 +1,158 @@
+"""`odf why`: the rows of inputs that a record is made of, and so on to what was ingested."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from odfabric.cli.backends.backend import Backend
+from odfabric.cli.context import backend_of, context_of
+from odfabric.cli.output import Output
+from odfabric.errors import InvalidRequest, NotFound, Place
+from odfabric.model.operation import OperationType
+from odfabric.usecases.provenance.why_request import LIMIT_DEFAULT, WhyRequest
+
+WHERE_ROWS_MAX = 10_000
+"""Records among which `--where` looks for those that are there now."""
+_WITHDRAWALS = (OperationType.RETRACT, OperationType.CORRECT_FROM)
+
+
+class WhyFormat(Enum):
+    """How an answer is shown."""
+
+    TABLE = "table"
+    TREE = "tree"
+    JSON = "json"
+    PROV = "prov"
+    OPENLINEAGE = "openlineage"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to the command."""
+    app.command("why")(why)
+
+
+def why(
+    context: typer.Context,
+    ref: str = typer.Argument("", help="Name, account/name or did:odf:... of a dataset"),
+    offsets: list[int] = typer.Argument(None, help="Offsets of records", min=0, show_default=False),
+    where: str = typer.Option("", help="SQL condition: ask of the rows that are there now, such as `k = 5`"),
+    columns: list[str] = typer.Option([], "--column", "-c", help="Cells asked for; may be repeated. Default: all"),
+    depth: str = typer.Option("all", help="How many datasets to follow records through, or `all`"),
+    trigger: bool = typer.Option(False, "--trigger", help="Ask only what made the node write the record"),
+    minimal: bool = typer.Option(False, "--minimal", help="Leave out rows that are not needed"),
+    values: bool = typer.Option(True, help="Show the values of rows"),
+    limit: int = typer.Option(LIMIT_DEFAULT, "--limit", "-n", min=1, help="Rows of each input that are followed"),
+    after: str = typer.Option("", help="`next` of the page before"),
+    whole: bool = typer.Option(False, "--all", help="Read as many rows as it takes"),
+    check: str = typer.Option("", help="Check the answer in this file, of another node, by the datasets here"),
+    shape: WhyFormat = typer.Option(WhyFormat.TREE, "--format", "-f"),
+) -> None:
+    """Explain records: which rows of which inputs made them, and what made the node write them.
+
+    Every answer is checked by running the query over those rows alone.
+    """
+    output = context_of(context).output
+    with backend_of(context_of(context), output) as backend:
+        if check:
+            _check(backend, output, check)
+            return
+        asked = WhyRequest(
+            offsets=tuple(offsets or ()) + (_present(backend, ref, where) if where else ()),
+            columns=tuple(columns),
+            depth=depth,
+            effort="minimal" if minimal else "verified",
+            limit=limit,
+            after=after or None,
+            values=values,
+            whole=whole,
+            **({"kinds": ("trigger",)} if trigger else {}),
+        )
+        if not asked.offsets:
+            raise InvalidRequest(
+                "which records?", place=Place(field="offsets"), hint="odf why ds 17, or --where 'k = 5'"
+            )
+        answer = backend.why(ref, asked)
+    given = context_of(context)
+    _show(output, answer, shape, namespace=given.node or Path(given.workspace).absolute().as_uri())
+
+
+def _check(backend: Backend, output: Output, path: str) -> None:
+    """Hold an answer against the datasets here; exit code 1 if they say something else."""
+    from odfabric.cli.provenance.why_check import check_answer, read_answer
+
+    checked = list(check_answer(backend, read_answer(path)))
+    wrong = [{"record": record, "message": message} for record, message in checked if message is not None]
+    if output.as_json:
+        output.document({"ok": not wrong, "checked": len(checked), "errors": wrong})
+    else:
+        output.result(
+            None, f"{len(checked)} records checked: {'all as the answer says' if not wrong else f'{len(wrong)} wrong'}"
+        )
+        for each in wrong:
+            output.result(None, f"  {each['record']}: {each['message']}")
+    if wrong:
+        raise typer.Exit(1)
+
+
+def _show(output: Output, answer: Mapping[str, Any], shape: WhyFormat, *, namespace: str) -> None:
+    from odfabric.cli.provenance.why_text import why_rows, why_tree
+
+    if shape is WhyFormat.PROV:
+        from odfabric.formats.provenance.prov_json import prov_document
+
+        output.document(prov_document(answer))
+        return
+    if shape is WhyFormat.OPENLINEAGE:
+        from odfabric.formats.provenance.openlineage import openlineage_events
+
+        output.document(openlineage_events(answer, namespace=namespace))
+        return
+    if output.as_json or shape is WhyFormat.JSON:
+        output.document(answer)
+        return
+    if shape is WhyFormat.TABLE:
+        output.rows(why_rows(answer))
+    else:
+        output.text("\n".join(why_tree(answer)))
+    cost = answer["cost"]
+    output.say(f"{cost['derivations']} derivations, {cost['rowsRead']} rows read")
+    if answer["next"]:
+        output.say(f"there are more rows: --after {answer['next']}")
+
+
+def _present(backend: Backend, ref: str, where: str) -> tuple[int, ...]:
+    """Offsets of the records of rows that are there now and fulfil a condition.
+
+    Raises NotFound if there are none.
+    """
+    name = "`" + ref.replace("`", "``") + "`"
+    rows = backend.sql(f"SELECT * FROM {name} WHERE ({where})", limit=WHERE_ROWS_MAX)
+    if len(rows) == WHERE_ROWS_MAX:
+        raise InvalidRequest(f"more than {WHERE_ROWS_MAX} records fulfil it", hint="narrow the condition")
+    found = present_offsets(rows)
+    if not found:
+        raise NotFound("row", where, hint="no row that is there now fulfils the condition")
+    return found
+
+
+def present_offsets(rows: Sequence[Mapping[str, object]]) -> tuple[int, ...]:
+    """Offsets of records whose rows are there after all of these.
+
+    A withdrawal takes the latest equal row. The first three columns are offset, operation and system time, as in every dataset.
+    """
+    there: dict[str, list[int]] = {}
+    for row in sorted(rows, key=lambda each: int(str(next(iter(each.values()))))):
+        offset, operation, _, *values = row.values()
+        stack = there.setdefault(json.dumps(values, default=str), [])
+        if operation in _WITHDRAWALS:
+            if stack:
+                stack.pop()
+        else:
+            stack.append(int(str(offset)))
+    return tuple(sorted(offset for stack in there.values() for offset in stack))

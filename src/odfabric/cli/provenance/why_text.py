@@ -1,0 +1,178 @@
+"""Answers to why records are there, as a table and as a tree of lines.
+
+Pure; owns the words. Not here: where lines go (`cli.output`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+Answer = Mapping[str, Any]
+Record = Mapping[str, Any]
+
+ROWS_SHOWN = 20
+"""Records under one input that a tree shows; it says how many more there are."""
+SIGNS = {"append": "+A", "retract": "-R", "correct_from": "-C", "correct_to": "+C"}
+SENTENCES = {
+    "append": "was added",
+    "retract": "was withdrawn",
+    "correct_from": "was withdrawn to be corrected",
+    "correct_to": "was written as a correction",
+}
+
+
+def why_rows(answer: Answer) -> list[dict[str, object]]:
+    """A row for each record: where it is, and what is behind it."""
+    return [
+        {
+            "depth": one["depth"],
+            "dataset": alias_of(answer, one["dataset"]),
+            "offset": one["offset"],
+            "op": one["op"],
+            "block": one["block"]["sequence"],
+            "system_time": one["block"]["systemTime"],
+            "behind": _behind(one),
+            **({"values": values_text(one["values"])} if "values" in one else {}),
+        }
+        for one in answer["records"]
+    ]
+
+
+def why_tree(answer: Answer) -> Iterator[str]:
+    """Lines of a tree, from what was asked to what was ingested."""
+    records = {(one["dataset"], one["offset"]): one for one in answer["records"]}
+    shown: set[tuple[str, int]] = set()
+    for one in answer["records"]:
+        if one["depth"] == 0:
+            yield from _branch(answer, one, records, shown, indent="")
+
+
+def alias_of(answer: Answer, dataset: str) -> str:
+    """What a dataset is called, or its identity."""
+    known = answer["datasets"].get(dataset)
+    return str(known["alias"]) if known else dataset
+
+
+def values_text(values: Mapping[str, object]) -> str:
+    """Values of a row on one line."""
+    return ", ".join(f"{name}={value}" for name, value in values.items())
+
+
+def rows_text(rows: Mapping[str, Any]) -> str:
+    """How many records of an input, and which."""
+    count = "1 row" if rows["count"] == 1 else f"{rows['count']} rows"
+    ranges = ", ".join(str(begin) if end == begin + 1 else f"{begin}..{end - 1}" for begin, end in rows["ranges"])
+    return f"{rows['alias']}: {count}" + (f" ({ranges}{', ..' if rows['more'] else ''})" if ranges else "")
+
+
+def end_text(one: Record) -> str | None:
+    """Why a branch goes no further."""
+    end = one.get("end")
+    if end is None:
+        return None
+    if end["reason"] != "root":
+        return f"{end['reason']}: {end['message']}"
+    source, block = end.get("source"), one["block"]
+    name = "" if not source or source["sourceName"] == "default" else f" from source {source['sourceName']}"
+    state = ""
+    if source and not source["kind"].startswith("odfabric/"):
+        state = f", {source['kind'].rpartition('/')[2]} {source['value']}"
+    return f"ingested by block {block['sequence']} at {block['systemTime']}{name}{state}"
+
+
+def _behind(one: Record) -> str:
+    end, why = end_text(one), one.get("why")
+    if end is not None:
+        return end
+    if why is None:
+        return ""
+    return "; ".join(map(rows_text, why["witnesses"])) + (" [verified]" if why["verified"] else "")
+
+
+def _branch(
+    answer: Answer,
+    one: Record,
+    records: Mapping[tuple[str, int], Record],
+    shown: set[tuple[str, int]],
+    *,
+    indent: str,
+) -> Iterator[str]:
+    key = (one["dataset"], one["offset"])
+    values = f"  {values_text(one['values'])}" if "values" in one else ""
+    line = f"{indent}{alias_of(answer, one['dataset'])} {one['offset']} {SIGNS[one['op']]}{values}"
+    if key in shown:
+        yield f"{line}  (see above)"
+        return
+    shown.add(key)
+    yield line
+    inner = indent + "  "
+    if one.get("corrects") is not None:
+        yield f"{inner}it is about the record {one['corrects']}"
+    end, why = end_text(one), one.get("why")
+    if end is not None:
+        yield f"{inner}{end}"
+    if why is not None:
+        yield from _explained(answer, why, one, records, shown, indent=inner)
+
+
+def _explained(
+    answer: Answer,
+    why: Mapping[str, Any],
+    one: Record,
+    records: Mapping[tuple[str, int], Record],
+    shown: set[tuple[str, int]],
+    *,
+    indent: str,
+) -> Iterator[str]:
+    yield f"{indent}{_judgement(why)}"
+    for note in why["notes"]:
+        yield f"{indent}note: {note}"
+    for cell in _roles(why["cells"]):
+        yield f"{indent}{cell}"
+    if why["byWatermark"]:
+        yield f"{indent}{SENTENCES[one['op']]} because a watermark moved"
+    elif why["trigger"]:
+        yield f"{indent}{SENTENCES[one['op']]} because of {'; '.join(map(rows_text, why['trigger']))}"
+    for rows in why["witnesses"]:
+        yield f"{indent}made of {rows_text(rows)}{_end_of(rows)}"
+        yield from _children(answer, rows, records, shown, indent=indent + "  ")
+
+
+def _children(
+    answer: Answer,
+    rows: Mapping[str, Any],
+    records: Mapping[tuple[str, int], Record],
+    shown: set[tuple[str, int]],
+    *,
+    indent: str,
+) -> Iterator[str]:
+    offsets = [offset for begin, end in rows["ranges"] for offset in range(begin, min(end, begin + len(records)))]
+    followed = [offset for offset in offsets if (rows["dataset"], offset) in records]
+    for offset in followed[:ROWS_SHOWN]:
+        yield from _branch(answer, records[rows["dataset"], offset], records, shown, indent=indent)
+    left = rows["count"] - len(followed[:ROWS_SHOWN])
+    if left > 0 and rows["ranges"]:
+        yield f"{indent}and {left} more"
+
+
+def _judgement(why: Mapping[str, Any]) -> str:
+    if not why["found"]:
+        return "not reproduced: the query gives no such row over these inputs"
+    alternatives = f", one of {why['alternatives']} equal rows" if why["alternatives"] > 1 else ""
+    checked = "verified: the query over these rows alone gives it" if why["verified"] else "not verified"
+    return f"{checked}{', minimal' if why['minimal'] else ''}{alternatives}"
+
+
+def _end_of(rows: Mapping[str, Any]) -> str:
+    return f" - {rows['end']['message']}" if rows.get("end") else ""
+
+
+def _roles(cells: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """For each output column the input columns behind it, by role."""
+    found: dict[str, dict[str, None]] = {}
+    for cell in cells:
+        if cell["of"] is not None:
+            found.setdefault(cell["of"], {})[f"{cell['column']} ({cell['role']})"] = None
+    for column, behind in found.items():
+        yield f"{column} from {', '.join(behind)}"

@@ -1,0 +1,1 @@
+"""Tracing records through datasets: decisions, pure."""

@@ -1,0 +1,1 @@
+"""Answers on provenance in the words of others: PROV-JSON and OpenLineage."""

@@ -1,0 +1,25 @@
+"""Settings of provenance: limits of one answer to why records are there.
+
+Owns names, defaults and descriptions; `odfabric.settings` has the rest of the table and is the place to read it from.
+"""
+
+from __future__ import annotations
+
+from pydantic import Field
+from pydantic_settings import BaseSettings
+
+
+class ProvenanceSettings(BaseSettings):
+    """Limits of provenance."""
+
+    provenance_rows_max: int = Field(
+        5_000_000, ge=1, description="Most rows of its inputs that one derivation of provenance reads"
+    )
+    provenance_evaluations_max: int = Field(
+        200, ge=1, description="Most runs of a query that check one derivation of provenance"
+    )
+    provenance_records_max: int = Field(1000, ge=1, description="Most records that one answer on provenance visits")
+    provenance_depth_max: int = Field(
+        20, ge=1, description="Most datasets in a row that provenance is followed through"
+    )
+    provenance_wall_s_max: float = Field(60.0, gt=0, description="Longest run of one answer on provenance")

@@ -1,0 +1,1 @@
+"""Why records are there: derivations, traces through datasets, their answers."""

@@ -1,0 +1,99 @@
+"""Ask why records of a dataset are there: check what is asked, trace, answer.
+
+Invariant: whoever may read a dataset's rows may ask why they are there; of its inputs they learn what they may read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from difflib import get_close_matches
+
+from odfabric.domain.chain.schema_evolution import current_schema
+from odfabric.errors import InvalidRequest, LimitExceeded, Place
+from odfabric.model.commit import CatalogEntry
+from odfabric.model.data_schema import DataSchema
+from odfabric.model.provenance import ProvenanceEffort, ProvenanceKind
+from odfabric.ports.engine import ProgressListener
+from odfabric.usecases.provenance.provenance_document import WhyCursor, parse_why_cursor, why_document
+from odfabric.usecases.provenance.trace_records import TraceLimits, TracePorts, WhyAsked, trace_records
+from odfabric.usecases.provenance.why_request import ALL_KINDS, WhyRequest
+
+
+def ask_why(
+    entry: CatalogEntry, request: WhyRequest, *, ports: TracePorts, progress: ProgressListener
+) -> dict[str, object]:
+    """The answer as a JSON value.
+
+    Raises InvalidRequest, LimitExceeded, NotFound for an offset that is not there, Determinate if the engine is away, Corrupt.
+    """
+    after = None if request.after is None else parse_why_cursor(request.after)
+    asked = _checked(request, after, ports.limits)
+    _, state = ports.repository.current(entry.id)
+    _check_columns(asked.columns, current_schema(state) or DataSchema(fields=()))
+    trace = trace_records(entry.id, asked, ports=ports, progress=progress)
+    return why_document(entry, asked, trace, seen=ports.seen, values=request.values, after=after)
+
+
+def check_why(request: WhyRequest, limits: TraceLimits) -> None:
+    """Raises InvalidRequest, LimitExceeded for what can be known without the dataset."""
+    _checked(request, None if request.after is None else parse_why_cursor(request.after), limits)
+
+
+def _checked(request: WhyRequest, after: WhyCursor | None, limits: TraceLimits) -> WhyAsked:
+    if not request.offsets:
+        raise InvalidRequest("no record is asked for", place=Place(field="offset"), hint="offset=17")
+    if min(request.offsets) < 0:
+        raise InvalidRequest("offsets are not negative", place=Place(field="offset"))
+    most = limits.records_max
+    if len(request.offsets) > most:
+        raise LimitExceeded(
+            "too many records", limit="provenance_records_max", maximum=most, place=Place(field="offsets")
+        )
+    if request.limit > most:
+        raise LimitExceeded("too many rows", limit="provenance_records_max", maximum=most, place=Place(field="limit"))
+    if request.limit < 1:
+        raise InvalidRequest("a page has at least one row", place=Place(field="limit"))
+    asked = WhyAsked(
+        offsets=tuple(dict.fromkeys(request.offsets)),
+        columns=tuple(dict.fromkeys(request.columns)),
+        kinds=frozenset(_kind(word) for word in request.kinds),
+        effort=_effort(request.effort),
+        depth=_depth(request.depth),
+        limit=request.limit,
+        whole=request.whole,
+    )
+    return asked if after is None else replace(asked, skip=after.skip)
+
+
+def _kind(word: str) -> ProvenanceKind:
+    for kind in ProvenanceKind:
+        if kind.name.lower() == word.strip().lower():
+            return kind
+    raise InvalidRequest(f"Unknown kind '{word}'", place=Place(field="kinds"), hint=f"some of {ALL_KINDS}")
+
+
+def _effort(word: str) -> ProvenanceEffort:
+    for effort in ProvenanceEffort:
+        if effort.name.lower() == word.lower():
+            return effort
+    known = ", ".join(effort.name.lower() for effort in ProvenanceEffort)
+    raise InvalidRequest(f"Unknown effort '{word}'", place=Place(field="effort"), hint=f"one of {known}")
+
+
+def _depth(word: str) -> int | None:
+    if word.lower() == "all":
+        return None
+    if not word.isascii() or not word.isdecimal() or len(word) > 3:
+        raise InvalidRequest(
+            f"Unknown depth '{word}'", place=Place(field="depth"), hint="a number of datasets, or `all`"
+        )
+    return int(word)
+
+
+def _check_columns(columns: tuple[str, ...], schema: DataSchema) -> None:
+    known = [each.name for each in schema.fields]
+    for name in columns:
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            hint = f"did you mean `{near[0]}`?" if near else f"its columns: {', '.join(known[:20])}"
+            raise InvalidRequest(f"the dataset has no column `{name}`", place=Place(field="columns"), hint=hint)

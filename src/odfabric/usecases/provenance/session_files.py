@@ -1,0 +1,123 @@
+"""Slices of datasets as files of one session of the exchange, each fetched once.
+
+Also records of a slice by their offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from odfabric.errors import Corrupt
+from odfabric.formats.identifiers.dataset_layout import DATA
+from odfabric.formats.json_values.canonical_json import JsonValue
+from odfabric.formats.json_values.json_rows import DataFormat, rows_to_json
+from odfabric.formats.slices.slice_parquet import open_slice
+from odfabric.model.engine import SliceFile
+from odfabric.model.identity import DatasetId
+from odfabric.model.metadata import DataSlice
+from odfabric.model.multihash import Multihash
+from odfabric.model.offsets import OffsetRange
+from odfabric.model.operation import OperationType
+from odfabric.model.vocabulary import DatasetVocabulary
+from odfabric.ports.datasets.exchange import Exchange
+from odfabric.usecases.chain.repository import Repository
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRecord:
+    """A record as its slice has it; `values` without offset, operation and system time."""
+
+    offset: int
+    op: OperationType
+    values: Mapping[str, JsonValue]
+
+
+class SessionFiles:
+    """Files below `folder`, a session of the exchange."""
+
+    def __init__(self, folder: Path, *, repository: Repository, exchange: Exchange) -> None:
+        self.folder = folder
+        self._repository = repository
+        self._exchange = exchange
+        self._paths: dict[tuple[DatasetId, Multihash], Path] = {}
+        self._answers = 0
+
+    def relative(self, path: Path) -> str:
+        """A path as the engine knows it."""
+        return path.relative_to(self._exchange.root).as_posix()
+
+    def new_answer(self) -> Path:
+        """Where the next answer of the engine goes."""
+        self._answers += 1
+        return self.folder / f"answer-{self._answers}"
+
+    def slices(self, dataset: DatasetId, slices: Iterable[DataSlice]) -> tuple[SliceFile, ...]:
+        """Slices as the engine is given them. Raises Corrupt."""
+        return tuple(
+            SliceFile(
+                path=self.relative(self._path(dataset, data.physical_hash)),
+                offsets=OffsetRange.from_wire(data.offset_interval),
+            )
+            for data in slices
+        )
+
+    def records(
+        self, dataset: DatasetId, data: DataSlice, offsets: Iterable[int], vocabulary: DatasetVocabulary
+    ) -> Mapping[int, StoredRecord]:
+        """Records of a slice by offset. Raises Corrupt if it holds others than its block says."""
+        found: dict[int, StoredRecord] = {}
+        begin = OffsetRange.from_wire(data.offset_interval).begin
+        with open_slice(self._path(dataset, data.physical_hash), vocabulary) as reader:
+            for run in _runs(sorted(set(offsets))):
+                table = reader.rows_at(skip=run.begin - begin, limit=run.rows)
+                rows = rows_to_json(table, DataFormat.JSON_AOS)
+                assert isinstance(rows, list)
+                for offset, row in zip(range(run.begin, run.end), rows, strict=False):
+                    assert isinstance(row, dict)
+                    if row[vocabulary.offset] != offset:
+                        message = f"data object {data.physical_hash} of {dataset} has other offsets than its block says"
+                        raise Corrupt(
+                            message, object_name=str(data.physical_hash), hint="`odf verify` says what is wrong"
+                        )
+                    found[offset] = _record(offset, row, vocabulary)
+        return found
+
+    def table(self, dataset: DatasetId, data: DataSlice, vocabulary: DatasetVocabulary) -> pa.Table:
+        """All records of a slice. Raises Corrupt."""
+        rows = OffsetRange.from_wire(data.offset_interval).rows
+        with open_slice(self._path(dataset, data.physical_hash), vocabulary) as reader:
+            return reader.rows_at(skip=0, limit=rows)
+
+    def _path(self, dataset: DatasetId, name: Multihash) -> Path:
+        path = self._paths.get((dataset, name))
+        if path is None:
+            path = self.folder / f"{dataset.multibase}-{name}"
+            self._repository.materialize(dataset, DATA, name, path)
+            self._paths[dataset, name] = path
+        return path
+
+
+def _record(offset: int, row: Mapping[str, JsonValue], vocabulary: DatasetVocabulary) -> StoredRecord:
+    given = (vocabulary.offset, vocabulary.operation_type, vocabulary.system_time)
+    op = row[vocabulary.operation_type]
+    assert isinstance(op, int)
+    values = {name: value for name, value in row.items() if name not in given}
+    return StoredRecord(offset, OperationType(op), values)
+
+
+def _runs(offsets: Sequence[int]) -> Iterator[OffsetRange]:
+    """Offsets in order, as ranges without gaps."""
+    begin = previous = None
+    for offset in offsets:
+        if begin is None or previous is None:
+            begin = offset
+        elif offset != previous + 1:
+            yield OffsetRange(begin, previous + 1)
+            begin = offset
+        previous = offset
+    if begin is not None and previous is not None:
+        yield OffsetRange(begin, previous + 1)

@@ -1,0 +1,445 @@
+"""Trace records through datasets to their roots, breadth first.
+
+Invariants: each record is visited once; one derivation explains all records of a level that share block and side; every branch that goes no
+further says why; a caller learns of datasets that they may not read nothing but how many records there are. Not here: what one derivation
+is (`usecases.provenance.derive_provenance`), the answer as JSON (`usecases.provenance.provenance_document`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+
+from odfabric.domain.chain.walk import ChainLink
+from odfabric.domain.provenance.trace import EndReason, Frontier, Group, RecordRef, grouped
+from odfabric.domain.transform.transform_plan import TransformPlan
+from odfabric.errors import InvalidQuery, LimitExceeded, OdfError
+from odfabric.formats.parquet.provenance_file import ProvenanceRow, read_provenance_rows
+from odfabric.model.engine import EngineIdentity, EngineProgress
+from odfabric.model.identity import DatasetId
+from odfabric.model.instant import NANOS_PER_MILLI
+from odfabric.model.metadata import AddData, ExecuteTransform, ExecuteTransformInput, SourceState
+from odfabric.model.offsets import OffsetRange
+from odfabric.model.operation import OperationType
+from odfabric.model.provenance import (
+    CellRole,
+    InputWitnesses,
+    ProvenanceEffort,
+    ProvenanceKind,
+    ProvenanceResult,
+    RecordProvenance,
+)
+from odfabric.ports.datasets.exchange import Exchange
+from odfabric.ports.engine import Engine, ProgressListener
+from odfabric.ports.node.clock import Clock
+from odfabric.usecases.chain.repository import Repository
+from odfabric.usecases.provenance.derive_provenance import (
+    Derivation,
+    DerivationLimits,
+    Derived,
+    derive_provenance,
+    missing_inputs,
+)
+from odfabric.usecases.provenance.find_block import block_with
+from odfabric.usecases.provenance.session_files import SessionFiles, StoredRecord
+from odfabric.usecases.provenance.withdrawn_record import withdrawn_record
+
+CELLS_MAX = 1000
+"""Most cells that are said of one record; the others are counted."""
+EVERYTHING = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhyAsked:
+    """What is asked of records of one dataset.
+
+    `depth` counts datasets; None: to the roots. `limit` rows are followed of each input of a record, of the records asked for after the
+    first `skip`. No `columns`: all. `whole` lets a derivation read as many rows as it needs.
+    """
+
+    offsets: tuple[int, ...]
+    columns: tuple[str, ...] = ()
+    kinds: frozenset[ProvenanceKind] = frozenset(ProvenanceKind)
+    effort: ProvenanceEffort = ProvenanceEffort.VERIFIED
+    depth: int | None = None
+    limit: int = 100
+    skip: int = 0
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceLimits:
+    """Limits of one trace; see the settings of these names."""
+
+    rows_max: int
+    evaluations_max: int
+    records_max: int
+    depth_max: int
+    wall_s_max: float
+    blocks_max: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TracePorts:
+    """What a trace works with: `seen` is the repository as the caller sees it."""
+
+    repository: Repository
+    seen: Repository
+    engine: Engine
+    exchange: Exchange
+    clock: Clock
+    limits: TraceLimits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """Why a branch goes no further, and what is known of what would follow."""
+
+    reason: EndReason
+    message: str
+    inputs: tuple[ExecuteTransformInput, ...] = ()
+    source: SourceState | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowsOfInput:
+    """Records of one input behind a record: how many, and, if readable, which.
+
+    `left_out` were not followed for want of budget.
+    """
+
+    input: int
+    dataset: DatasetId
+    alias: str
+    count: int
+    ranges: tuple[OffsetRange, ...]
+    more: bool
+    readable: bool
+    left_out: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """An input cell behind a cell of the record; without `output_column` behind the row."""
+
+    input: int
+    offset: int
+    column: str
+    output_column: str | None
+    role: CellRole
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """What one derivation says of a record."""
+
+    provenance: RecordProvenance
+    plan: TransformPlan
+    made_by: EngineIdentity | None
+    witnesses: tuple[RowsOfInput, ...]
+    trigger: tuple[RowsOfInput, ...]
+    cells: tuple[Cell, ...]
+    cells_left_out: bool
+    hides: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visited:
+    """A record of a trace.
+
+    `corrects`: the record of this dataset that it corrects or withdraws.
+    """
+
+    ref: RecordRef
+    depth: int
+    link: ChainLink
+    record: StoredRecord
+    corrects: int | None = None
+    explanation: Explanation | None = None
+    end: End | None = None
+
+
+@dataclass(slots=True)
+class Trace:
+    """Records in the order in which they were visited, and how much work that was."""
+
+    visited: list[Visited] = field(default_factory=list)
+    calls: int = 0
+    rows_read: int = 0
+    jobs: int = 0
+    evaluations: int = 0
+    left_out: int = 0
+
+    def add_cost(self, result: ProvenanceResult) -> None:
+        """One more derivation."""
+        self.calls += 1
+        self.rows_read += result.cost.rows_read
+        self.jobs += result.cost.jobs
+        self.evaluations += result.cost.evaluations
+
+
+def trace_records(dataset: DatasetId, asked: WhyAsked, *, ports: TracePorts, progress: ProgressListener) -> Trace:
+    """The records and all that is behind them, as far as asked for.
+
+    Raises NotFound for an offset that is not there, LimitExceeded where the first derivation needs more than it may, InvalidQuery for a
+    column that is not there, Determinate if the engine is away, Corrupt.
+    """
+    with ports.exchange.session() as folder:
+        files = SessionFiles(folder, repository=ports.repository, exchange=ports.exchange)
+        return _Tracing(dataset, asked, ports, files, progress).run()
+
+
+class _Tracing:
+    """One trace under way."""
+
+    def __init__(
+        self, dataset: DatasetId, asked: WhyAsked, ports: TracePorts, files: SessionFiles, progress: ProgressListener
+    ) -> None:
+        self._asked, self._ports, self._files, self._progress = asked, ports, files, progress
+        self._trace = Trace()
+        self._frontier = Frontier(ports.limits.records_max)
+        self._depth_max = ports.limits.depth_max if asked.depth is None else min(asked.depth, ports.limits.depth_max)
+        self._until_ns = ports.clock.now().epoch_ns + int(ports.limits.wall_s_max * 1000) * NANOS_PER_MILLI
+        self._columns: dict[RecordRef, set[str]] = {}
+        self._frontier.add(RecordRef(dataset, offset) for offset in asked.offsets)
+
+    def run(self) -> Trace:
+        depth = 0
+        while level := self._frontier.take():
+            self._visit(level, depth)
+            depth += 1
+        return self._trace
+
+    def _visit(self, level: Sequence[RecordRef], depth: int) -> None:
+        found = {ref: self._found(ref, depth) for ref in self._stored(level)}
+        groups = grouped((ref, one.link.hash, one.record.op) for ref, one in found.items())
+        for number, (group, offsets) in enumerate(groups.items()):
+            self._progress(EngineProgress(stage="trace", done=number, total=len(groups)))
+            refs = [RecordRef(group.dataset, offset) for offset in offsets]
+            link = found[refs[0]].link
+            explained = self._explained(group, link, refs, depth)
+            for ref in refs:
+                explanation, end = explained[ref]
+                found[ref] = replace(found[ref], explanation=explanation, end=end)
+        self._trace.visited.extend(found.values())
+
+    def _stored(self, level: Sequence[RecordRef]) -> Iterator[RecordRef]:
+        self._links: dict[RecordRef, ChainLink] = {}
+        self._records: dict[RecordRef, StoredRecord] = {}
+        by_dataset: dict[DatasetId, list[int]] = {}
+        for ref in level:
+            by_dataset.setdefault(ref.dataset, []).append(ref.offset)
+        for dataset, offsets in by_dataset.items():
+            self._read(dataset, sorted(offsets))
+        return iter(level)
+
+    def _read(self, dataset: DatasetId, offsets: Sequence[int]) -> None:
+        """Blocks and rows of records, each block looked for and each slice opened once."""
+        _, state = self._ports.repository.current(dataset)
+        left = list(offsets)
+        while left:
+            link = block_with(RecordRef(dataset, left[0]), self._ports.repository)
+            event = link.block.event
+            assert isinstance(event, AddData | ExecuteTransform)
+            assert event.new_data is not None
+            end = OffsetRange.from_wire(event.new_data.offset_interval).end
+            here = [offset for offset in left if offset < end]
+            for offset, record in self._files.records(dataset, event.new_data, here, state.vocabulary).items():
+                ref = RecordRef(dataset, offset)
+                self._links[ref], self._records[ref] = link, record
+            left = left[len(here) :]
+
+    def _found(self, ref: RecordRef, depth: int) -> Visited:
+        link, record = self._links[ref], self._records[ref]
+        corrects = self._corrects(ref, link, record) if depth == 0 else None
+        return Visited(ref=ref, depth=depth, link=link, record=record, corrects=corrects)
+
+    def _corrects(self, ref: RecordRef, link: ChainLink, record: StoredRecord) -> int | None:
+        """The record that a correction or withdrawal is about: +C its -C, -C and -R the row before."""
+        match record.op:
+            case OperationType.CORRECT_TO:
+                return ref.offset - 1 if ref.offset else None
+            case OperationType.CORRECT_FROM | OperationType.RETRACT:
+                _, state = self._ports.repository.current(ref.dataset)
+                return withdrawn_record(
+                    *(ref.dataset, link, ref.offset, state.vocabulary),
+                    files=self._files,
+                    repository=self._ports.repository,
+                    rows_max=self._ports.limits.rows_max,
+                )
+            case _:
+                return None
+
+    def _explained(
+        self, group: Group, link: ChainLink, refs: Sequence[RecordRef], depth: int
+    ) -> Mapping[RecordRef, tuple[Explanation | None, End | None]]:
+        end = self._end_before(link, depth)
+        if end is None:
+            derived = self._derived(group, link, refs, depth)
+            if isinstance(derived, Derived):
+                return dict(zip(refs, self._followed(derived, refs, depth), strict=True))
+            end = derived
+        return dict.fromkeys(refs, (None, end))
+
+    def _end_before(self, link: ChainLink, depth: int) -> End | None:
+        """Why there is no derivation, None if there is to be one."""
+        event = link.block.event
+        if isinstance(event, AddData):
+            return End(reason=EndReason.ROOT, message="ingested by this block", source=event.new_source_state)
+        assert isinstance(event, ExecuteTransform)
+        if depth >= self._depth_max:
+            return End(
+                reason=EndReason.DEPTH, message="not followed further: ask why of this record, or for more depth"
+            )
+        missing = missing_inputs(event, self._ports.repository)
+        if missing:
+            names = ", ".join(str(one.dataset_id) for one in missing)
+            message = f"inputs that are not on this node: {names}; pull them, or ask the node that has them"
+            return End(reason=EndReason.NOT_HERE, message=message, inputs=tuple(missing))
+        if self._left_ms() <= 0:
+            return End(reason=EndReason.TIME, message="not followed further for want of time: ask why of this record")
+        return None
+
+    def _left_ms(self) -> int:
+        return (self._until_ns - self._ports.clock.now().epoch_ns) // NANOS_PER_MILLI
+
+    def _derived(self, group: Group, link: ChainLink, refs: Sequence[RecordRef], depth: int) -> Derived | End:
+        limits = self._ports.limits
+        wanted = set[str]().union(*(self._columns.get(ref, set()) for ref in refs)) if depth else set[str]()
+        columns = self._asked.columns if depth == 0 else tuple(sorted(wanted))
+        derivation = Derivation(
+            group=group,
+            link=link,
+            offsets=tuple(ref.offset for ref in refs),
+            columns=columns,
+            kinds=self._asked.kinds,
+            effort=self._asked.effort,
+            limits=DerivationLimits(
+                rows_max=EVERYTHING if self._asked.whole else limits.rows_max,
+                evaluations_max=limits.evaluations_max,
+                wall_ms_max=max(1, self._left_ms()),
+            ),
+        )
+        try:
+            derived = derive_provenance(
+                derivation,
+                files=self._files,
+                repository=self._ports.repository,
+                engine=self._ports.engine,
+                blocks_max=limits.blocks_max,
+                progress=self._progress,
+            )
+        except (LimitExceeded, InvalidQuery) as error:
+            return self._ended(error, depth)
+        self._trace.add_cost(derived.result)
+        return derived
+
+    def _ended(self, error: OdfError, depth: int) -> End:
+        """The end that a failed derivation is; raises it where nothing was explained yet."""
+        if isinstance(error, InvalidQuery):
+            # The block was committed, so an engine has accepted its query: another one than ours.
+            message = f"another engine made this block, and ours refuses its query: {error.message}"
+            return End(reason=EndReason.OTHER_ENGINE, message=message)
+        if depth == 0:
+            raise error
+        return End(reason=EndReason.TOO_LARGE, message=str(error))
+
+    def _followed(
+        self, derived: Derived, refs: Sequence[RecordRef], depth: int
+    ) -> Iterator[tuple[Explanation | None, End | None]]:
+        by_offset = {record.offset: record for record in derived.result.records}
+        for ref in refs:
+            record = by_offset[ref.offset]
+            explanation = self._explanation(derived, record, depth)
+            end = None
+            if not record.found:
+                message = "the query gives no such row over these inputs; another build of the engine may have made it"
+                end = End(reason=EndReason.NOT_FOUND, message=message)
+            yield explanation, end
+
+    def _explanation(self, derived: Derived, record: RecordProvenance, depth: int) -> Explanation:
+        plan = derived.plan
+        readable = [self._ports.seen.find(planned.dataset_id) is not None for planned in plan.inputs]
+        rows = self._rows(derived, record)
+        cells, left_out = _cells(rows, readable)
+        for cell in cells:
+            if cell.role in (CellRole.COPIED, CellRole.COMPUTED):
+                ref = RecordRef(plan.inputs[cell.input].dataset_id, cell.offset)
+                self._columns.setdefault(ref, set()).add(cell.column)
+
+        def rows_of(found: Iterable[InputWitnesses], kind: ProvenanceKind) -> tuple[RowsOfInput, ...]:
+            return tuple(
+                self._rows_of_input(derived, record, one, kind, readable=readable, depth=depth) for one in found
+            )
+
+        return Explanation(
+            provenance=record,
+            plan=plan,
+            made_by=derived.result.made_by,
+            witnesses=rows_of(record.witnesses, ProvenanceKind.WITNESSES),
+            trigger=rows_of(record.trigger, ProvenanceKind.TRIGGER),
+            cells=cells,
+            cells_left_out=left_out,
+            hides=not all(readable),
+        )
+
+    def _rows(self, derived: Derived, record: RecordProvenance) -> Iterator[ProvenanceRow]:
+        span = record.answer_rows
+        if ProvenanceKind.CELLS not in self._asked.kinds or span.rows == 0:
+            return iter(())
+        return read_provenance_rows(derived.answer, begin=span.begin, end=span.end)
+
+    def _offsets(
+        self, derived: Derived, record: RecordProvenance, found: InputWitnesses, kind: ProvenanceKind
+    ) -> Iterator[int]:
+        """All offsets of an input, in order; those behind the listed ranges are in the answer file."""
+        if not found.more:
+            return (offset for one in found.ranges for offset in range(one.begin, one.end))
+        span = record.answer_rows
+        rows = read_provenance_rows(derived.answer, begin=span.begin, end=span.end)
+        return iter(sorted({row.offset for row in rows if row.kind is kind and row.input == found.input}))
+
+    def _rows_of_input(
+        self,
+        derived: Derived,
+        record: RecordProvenance,
+        found: InputWitnesses,
+        kind: ProvenanceKind,
+        *,
+        readable: Sequence[bool],
+        depth: int,
+    ) -> RowsOfInput:
+        planned = derived.plan.inputs[found.input]
+        may_read = readable[found.input]
+        skipped = self._asked.skip if depth == 0 else 0
+        left_out = 0
+        if may_read:
+            offsets = list(islice(self._offsets(derived, record, found, kind), skipped, skipped + self._asked.limit))
+            refused = self._frontier.add(RecordRef(planned.dataset_id, offset) for offset in offsets)
+            left_out = refused + max(0, found.count - skipped - len(offsets))
+            self._trace.left_out += left_out
+        return RowsOfInput(
+            input=found.input,
+            dataset=planned.dataset_id,
+            alias=planned.query_alias,
+            count=found.count,
+            ranges=found.ranges if may_read else (),
+            more=found.more,
+            readable=may_read,
+            left_out=left_out,
+        )
+
+
+def _cells(rows: Iterable[ProvenanceRow], readable: Sequence[bool]) -> tuple[tuple[Cell, ...], bool]:
+    """Cells of readable inputs, and whether some were left out for their number."""
+    found: list[Cell] = []
+    for row in rows:
+        if row.kind is not ProvenanceKind.CELLS or not readable[row.input] or row.column is None or row.role is None:
+            continue
+        if len(found) == CELLS_MAX:
+            return tuple(found), True
+        found.append(
+            Cell(input=row.input, offset=row.offset, column=row.column, output_column=row.output_column, role=row.role)
+        )
+    return tuple(found), False
