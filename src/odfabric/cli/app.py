@@ -45,7 +45,7 @@ from odfabric.cli.people import (
     token_commands,
 )
 from odfabric.cli.provenance import why_command
-from odfabric.cli.transfer import repo_commands
+from odfabric.cli.transfer import head_commands, repo_commands
 from odfabric.errors import External, Indeterminate, InvalidRequest, OdfError
 
 EXIT_REFUSED = 1
@@ -91,6 +91,7 @@ why_command.register(app)
 login_commands.register(app)
 share_commands.register(app)
 repo_commands.register(app)
+head_commands.register(app)
 
 
 def _print_version(asked: bool) -> None:

@@ -23,6 +23,7 @@ from odfabric.wiring.datasets.browsing import BrowseVerbs
 from odfabric.wiring.datasets.dataset_verbs import DatasetVerbs
 from odfabric.wiring.datasets.editing import EditVerbs
 from odfabric.wiring.datasets.explaining import ProvenanceVerbs
+from odfabric.wiring.datasets.heads import HeadVerbs
 from odfabric.wiring.datasets.history import HistoryVerbs
 from odfabric.wiring.datasets.rows import RowVerbs
 from odfabric.wiring.datasets.searching import SearchVerbs
@@ -122,6 +123,7 @@ class Node:
         self.provenance = ProvenanceVerbs(core)
         self.serving = ServingVerbs(core)
         self.history = HistoryVerbs(core)
+        self.heads = HeadVerbs(core)
         self.searching = SearchVerbs(repository=core.repository, documents=ports.search_documents)
         self.browsing = BrowseVerbs(access=core.access, jobs=ports.jobs, exchange=ports.exchange, seen_by=core.seen_by)
         self.editing = EditVerbs(

@@ -251,6 +251,10 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("DELETE", "/{account}/{dataset}/aliases"): rule(WRITE, status=404, code="not-found", params={"target": "none"}),
     ("GET", "/{account}/{dataset}/refs/{name}"): rule(READ, path={"name": "head"}),
     ("HEAD", "/{account}/{dataset}/refs/{name}"): rule(READ, path={"name": "head"}),
+    ("PUT", "/{account}/{dataset}/refs/{name}"): rule(
+        WRITE, status=422, code="corrupted-source", path={"name": "head.log"}, body="x"
+    ),
+    ("GET", "/{account}/{dataset}/heads"): rule(READ),
     **{
         (method, f"{prefix}{path}"): rule(*needs, **given)
         for prefix, needs in (("/accounts/{account}/subscriptions", (SIGNED_IN, MANAGE)), ("/subscriptions", (ADMIN,)))

@@ -39,6 +39,7 @@ from odfabric_api.routes import (
     data,
     datasets,
     flows,
+    heads,
     history,
     jobs,
     oidc,
@@ -74,7 +75,7 @@ ROUTERS = (
             *(system, signing_keys, platform, sign_in, oidc, accounts, saved_queries, tokens, admin),
             # Before routes of datasets, whose account and dataset would fit their paths too.
             *(subscriptions, repositories, datasets, history, jobs, flows, query),
-            *(data, uploads, state, why, transfer, smart, cursors, changes, collaborators, variables),
+            *(data, uploads, state, why, transfer, heads, smart, cursors, changes, collaborators, variables),
         )
     ),
     # `-` is no name of an account or a dataset, so pages and names never meet.

@@ -48,6 +48,20 @@ class HttpRemoteNodes:
         found = self._asked(url, f"datasets/{quote(str(dataset), safe=':')}")
         return None if found is None else self._name(found, "datasetName", url)
 
+    def send_ref(self, url: str, path: str, data: bytes) -> bool:
+        """See the port."""
+        base = without_smart_prefix(url).rstrip("/") + "/"
+        token = self._token_of(base)
+        headers = [("Authorization", f"Bearer {token}")] if token else []
+        answer = self._egress.put(
+            base + path, headers=[*headers, ("Content-Type", "text/plain")], body=[data], size=len(data)
+        )
+        if 400 <= answer.status <= 499:
+            return False
+        if not 200 <= answer.status <= 299:
+            raise failed_answer(answer.status, url=self._shown(url), what="repository")
+        return True
+
     def search(self, url: str, words: str, *, limit: int) -> Sequence[FoundDataset]:
         """See the port."""
         asked = urlencode({"q": words, "limit": str(min(limit, 100))} if words else {"limit": str(min(limit, 100))})

@@ -15,6 +15,7 @@ from odfabric.errors import InvalidRequest, LimitExceeded, NotFound, Place
 from odfabric.model.instant import Instant
 
 if TYPE_CHECKING:
+    from odfabric.cli.backends.head_backends import HeadBackend
     from odfabric.cli.backends.history_backends import HistoryBackend
     from odfabric.cli.backends.people_backend import PeopleBackend
     from odfabric.cli.backends.sharing_backends import SharingBackend
@@ -182,6 +183,10 @@ class Backend(Protocol):
     @property
     def webhooks(self) -> WebhookBackend:
         """Verbs of webhooks. Raises InvalidRequest for a workspace."""
+
+    @property
+    def heads(self) -> HeadBackend:
+        """Verbs of signed heads and their keys."""
 
     @property
     def sharing(self) -> SharingBackend:

@@ -35,6 +35,7 @@ from odfabric.usecases.jobs.problem import problem_document, query_refusal
 if TYPE_CHECKING:
     import httpx
 
+    from odfabric.cli.backends.head_backends import HeadBackend
     from odfabric.cli.backends.history_backends import HistoryBackend
     from odfabric.cli.backends.sharing_backends import SharingBackend
     from odfabric.formats.manifests.manifest_places import PlacedSnapshot
@@ -88,6 +89,13 @@ class NodeBackend:
         from odfabric.cli.backends.automation.webhook_backend import NodeWebhooks
 
         return NodeWebhooks(self.connection.send, self._path)
+
+    @property
+    def heads(self) -> HeadBackend:
+        """Verbs of signed heads and their keys."""
+        from odfabric.cli.backends.head_backends import NodeHeads
+
+        return NodeHeads(self.connection.send, self._path)
 
     @property
     def sharing(self) -> SharingBackend:

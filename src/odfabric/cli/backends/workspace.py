@@ -55,6 +55,7 @@ from odfabric.wiring import Node
 from odfabric.wiring.composed.renaming import rename
 
 if TYPE_CHECKING:
+    from odfabric.cli.backends.head_backends import HeadBackend
     from odfabric.cli.backends.history_backends import HistoryBackend
     from odfabric.cli.backends.sharing_backends import SharingBackend
 
@@ -91,6 +92,13 @@ class WorkspaceBackend:
     def webhooks(self) -> WebhookBackend:
         """A workspace sends none. Raises InvalidRequest."""
         raise InvalidRequest("webhooks are sent by a node", hint="name one with --node; `odf up` starts one")
+
+    @property
+    def heads(self) -> HeadBackend:
+        """Verbs of signed heads and their keys."""
+        from odfabric.cli.backends.head_backends import WorkspaceHeads
+
+        return WorkspaceHeads(self._node, self._resolve)
 
     @property
     def sharing(self) -> SharingBackend:

@@ -345,12 +345,24 @@ def verify(
 ) -> None:
     """Verify chains, objects and, by re-execution, transactions.
 
+    A URL or the path of a folder is a dataset elsewhere: its chain, its objects and its signed heads are verified, and nothing is kept of it.
     Exit code 1 if anything is wrong.
     """
+    from odfabric.cli.backends.head_backends import place_of
+    from odfabric.cli.transfer.head_commands import show_report
+
     output = context_of(context).output
     errors: list[object] = []
-    with backend_of(context_of(context), output) as backend:
+    with backend_of(context_of(context), output, pulls=True) as backend:
         for ref in refs:
+            if (url := place_of(ref)) is not None:
+                elsewhere = dict(backend.heads.verify(url))
+                problems = elsewhere["errors"]
+                assert isinstance(problems, list)
+                errors += problems
+                if not output.as_json:
+                    show_report(output, ref, elsewhere)
+                continue
             report = backend.verify(ref, replay=replay)
             found = report["errors"]
             assert isinstance(found, list)

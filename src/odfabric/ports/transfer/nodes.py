@@ -43,5 +43,11 @@ class RemoteNodes(Protocol):
         None if it is not there, or the node does not say.
         """
 
+    def send_ref(self, url: str, path: str, data: bytes) -> bool:
+        """Send a small file beside the head of the dataset under `url`; False if the node does not take it (4xx).
+
+        Raises Indeterminate too.
+        """
+
     def search(self, url: str, words: str, *, limit: int) -> Sequence[FoundDataset]:
         """At most `limit` datasets that we may read and that match."""

@@ -11,7 +11,14 @@ from collections.abc import Sequence
 
 from odfabric.domain.heads.head_history import LogEnd
 from odfabric.errors import AccessDenied, Changed, Corrupt, CorruptedSource, Determinate
-from odfabric.formats.heads.head_log import entry_to_sign, read_move, signed_move, signed_statement, statement_to_sign
+from odfabric.formats.heads.head_log import (
+    entry_to_sign,
+    read_move,
+    read_statement,
+    signed_move,
+    signed_statement,
+    statement_to_sign,
+)
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.heads.head_log import (
     APPENDED,
@@ -101,6 +108,19 @@ class HeadWriter:
         )
         signature = self._keys.sign(entry.id, entry.sealed_key, statement_to_sign(entry.id, statement))
         return signed_statement(statement, signature)
+
+    def received_statement(self, dataset: DatasetId) -> bytes | None:
+        """The newest signature that came with a copy; None if it is of an entry that is not here."""
+        seen, line = self.logs.seen(dataset), self.logs.last(dataset)
+        if seen is None or line is None or not seen.line:
+            return None
+        known = stored_move(dataset, line).move.sequence
+        return seen.line if read_statement(dataset, seen.line).statement.sequence <= known else None
+
+    def newest_statement(self, entry: CatalogEntry) -> bytes | None:
+        """The line of a fresh statement, else of the one that came with the copy."""
+        signed = self.statement(entry)
+        return signed.line if signed is not None else self.received_statement(entry.id)
 
     def catch_up(self, dataset: DatasetId) -> bool:
         """Bring the log to the head of record; whether an entry was missing.

@@ -98,6 +98,11 @@ class LogJudge:
         )
         self.logs.note_seen(seen, forced=forced)
 
+    def end(self, dataset: DatasetId) -> LogEnd:
+        """Where the log that is kept here ends."""
+        line = self.logs.last(dataset)
+        return LogEnd(dataset, None if line is None else stored_move(dataset, line))
+
     def kept(self, dataset: DatasetId, number: int) -> SignedMove | None:
         """An entry that is kept here."""
         found = self.logs.lines(dataset, first=number, limit=1)
@@ -115,7 +120,7 @@ class _Reading:
     """Entries that were read, without gaps."""
 
     def judged(self, head: Multihash) -> JudgedLog | None:
-        own = self._own_end()
+        own = self.judge.end(self.dataset)
         seen = self._seen(own)
         tail, signature = self.place.ref(HEAD_LOG), self.place.ref(HEAD_SIGNATURE)
         if tail is None or signature is None:
@@ -139,10 +144,6 @@ class _Reading:
         self._refuse(lambda: check_head_is_signed(head, self._downwards(), seen=seen, shown=self.shown))
         new = self.moves if replaces else [each for each in self.moves if each.move.sequence >= own.sequence]
         return JudgedLog(moves=tuple(new), end=end, statement=statement, line=line, replaces=replaces)
-
-    def _own_end(self) -> LogEnd:
-        line = self.judge.logs.last(self.dataset)
-        return LogEnd(self.dataset, None if line is None else stored_move(self.dataset, line))
 
     def _seen(self, own: LogEnd) -> SeenHead | None:
         """The newest of what was seen elsewhere and of what is kept here."""

@@ -81,19 +81,13 @@ class LogPublisher:
             return
         key = head_signature_key(entry.id)
         before = _read(self._objects, key)
-        signed = self._writer.statement(entry)
-        line = signed.line if signed is not None else self._received(entry.id)
+        line = self._writer.newest_statement(entry)
         if line is None:
             return
         text = line.decode("ascii") + "\n"
         # Who loses this race has an older signature.
         if before == text or self._objects.replace_ref(key, text, expected=before):
             self._signed.put(entry.id, now)
-
-    def _received(self, dataset: DatasetId) -> bytes | None:
-        """The newest signature of a dataset whose key is elsewhere."""
-        seen = self._writer.logs.seen(dataset)
-        return None if seen is None else seen.line
 
 
 def _read(objects: ObjectStore, key: str) -> str | None:

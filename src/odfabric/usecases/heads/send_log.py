@@ -49,8 +49,7 @@ def log_to_send(
     first = 0 if known is None else known.move.sequence // SEGMENT_ENTRIES
     files = {f"{HEAD_LOG}.{each}": segment_text(writer.segment(entry.id, each)) for each in range(first, number)}
     files[HEAD_LOG] = segment_text(lines)
-    signed = writer.statement(entry)
-    line = signed.line if signed is not None else _received(entry, writer)
+    line = writer.newest_statement(entry)
     if line is not None:
         files[HEAD_SIGNATURE] = line + b"\n"
     return LogToSend(files, behind=theirs != files[HEAD_LOG])
@@ -74,8 +73,3 @@ def _known(entry: CatalogEntry, data: bytes, writer: HeadWriter, shown: str) -> 
             "the key of the dataset has signed two histories: find out where, then replace one with --force",
         )
     return theirs
-
-
-def _received(entry: CatalogEntry, writer: HeadWriter) -> bytes | None:
-    seen = writer.logs.seen(entry.id)
-    return None if seen is None else seen.line

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from odfabric.domain.chain.compare import ChainRelation, compare_chains
 from odfabric.domain.chain.walk import walk
@@ -23,6 +24,7 @@ from odfabric.ports.datasets.exchange import Exchange
 from odfabric.ports.transfer.destinations import Destination
 from odfabric.usecases.chain.repository import Repository
 from odfabric.usecases.heads.head_writer import HeadWriter
+from odfabric.usecases.heads.judge_log import LogPlace
 from odfabric.usecases.heads.send_log import LogToSend, log_to_send
 from odfabric.usecases.jobs.job_run import JobRun
 from odfabric.usecases.transfer.arriving_chain import BlockServer, ReceivedBlocks, oldest_event
@@ -85,7 +87,7 @@ def push_remote(entry: CatalogEntry, destination: Destination, *, force: bool, r
     """
     head = ports.repository.head(entry.id)
     theirs = destination.head()
-    log = _log_to_send(entry, theirs, destination, force=force, ports=ports)
+    log = judged_log_to_send(entry, theirs, destination, shown="the destination", force=force, ports=ports)
     if theirs == head.hash and (log is None or not log.behind):
         return Sent(head=head.hash)
     with ports.exchange.session() as folder:
@@ -114,16 +116,29 @@ def push_remote(entry: CatalogEntry, destination: Destination, *, force: bool, r
     return Sent(head=head.hash, blocks=len(blocks), objects=len(outgoing), bytes=size, replaced=relation.uncommon_ours)
 
 
-def _log_to_send(
-    entry: CatalogEntry, theirs: Multihash | None, destination: Destination, *, force: bool, ports: SendPorts
+class LogsAndBlocks(BlockServer, LogPlace, Protocol):
+    """A dataset elsewhere: its blocks and its head log."""
+
+
+def judged_log_to_send(
+    entry: CatalogEntry,
+    theirs: Multihash | None,
+    there: LogsAndBlocks,
+    *,
+    shown: str,
+    force: bool,
+    ports: SendPorts,
 ) -> LogToSend | None:
+    """What of the head log is to be sent to a dataset elsewhere with head `theirs`.
+
+    Raises as `log_to_send`, InvalidRequest if another dataset is there.
+    """
     try:
-        return log_to_send(entry, destination, ports.heads, shown="the destination", force=force)
+        return log_to_send(entry, there, ports.heads, shown=shown, force=force)
     except CorruptedSource:
         if theirs is not None:  # a log of another dataset is no forgery
             with ports.exchange.session() as folder:
-                received = ReceivedBlocks(destination, folder)
-                _check_same_dataset(entry, theirs, received, blocks_max=ports.blocks_max)
+                _check_same_dataset(entry, theirs, ReceivedBlocks(there, folder), blocks_max=ports.blocks_max)
         raise
 
 

@@ -61,13 +61,15 @@ class _Wanted:
 class ObjectReceiver:
     """The objects of one arriving dataset; `folder` is private to one transfer.
 
+    Without `objects` each is checked and nothing is kept.
+
     At most `at_once` are on their way.
     """
 
     dataset: DatasetId
     source: ObjectSource
     folder: Path
-    objects: ObjectStore
+    objects: ObjectStore | None
     object_bytes_max: int
     at_once: int
 
@@ -108,6 +110,8 @@ class ObjectReceiver:
         if wanted.declared.size > self.object_bytes_max:
             maximum = self.object_bytes_max
             raise LimitExceeded(f"{wanted.area} object {name} is too large", limit="object_bytes_max", maximum=maximum)
+        if self.objects is None:
+            return _LocalFile(path, self._fetch(wanted, link, path))
         try:
             self.objects.materialize(object_key(self.dataset, wanted.area, name), path)
         except NotFound:
@@ -139,7 +143,9 @@ class ObjectReceiver:
 
     def _keep(self, wanted: _Wanted, file: _LocalFile) -> None:
         key = object_key(self.dataset, wanted.area, wanted.declared.physical_hash)
-        if file.damaged:
+        if self.objects is None:
+            pass
+        elif file.damaged:
             put_back(key, file.path, size=file.size, objects=self.objects)
         elif not file.kept:
             self.objects.put_file(key, file.path)

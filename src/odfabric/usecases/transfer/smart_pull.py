@@ -22,7 +22,9 @@ from odfabric.model.identity import DatasetId
 from odfabric.model.metadata import Seed
 from odfabric.model.transfer.smart import InvalidInterval, ObjectFile, PullBegin, TransferPlan
 from odfabric.ports.datasets.exchange import Exchange
+from odfabric.ports.sources.egress import RemoteDatasets
 from odfabric.ports.transfer.conversations import Conversation, Conversations, LinkedObjects
+from odfabric.ports.transfer.nodes import RemoteNodes
 from odfabric.usecases.ingestion.commit_result import CommitResult
 from odfabric.usecases.jobs.job_run import JobRun
 from odfabric.usecases.transfer.arriving_chain import ArrivingChain
@@ -48,14 +50,22 @@ class SmartPeers:
     conversations: Conversations
     linked: LinkedObjects
     limits: SmartLimits
+    nodes: RemoteNodes
 
 
 def smart_pull(
-    landing: Landing, url: str, *, run: JobRun, peers: SmartPeers, exchange: Exchange, ports: ReceivePorts
+    landing: Landing,
+    url: str,
+    *,
+    run: JobRun,
+    peers: SmartPeers,
+    remotes: RemoteDatasets,
+    exchange: Exchange,
+    ports: ReceivePorts,
 ) -> CommitResult | None:
     """Bring a dataset of this node to the head of the one under `url`.
 
-    None if it is up to date.
+    None if it is up to date. The head log comes beside the conversation, by the Simple protocol.
 
     Raises as `receive_chain`, and Unauthenticated, AccessDenied, NotFound, CorruptedSource for what the node refuses or says wrongly.
     """
@@ -75,7 +85,9 @@ def smart_pull(
                 wait_s_max=peers.limits.wait_s_max,
                 shown=url,
             )
-            arriving = ArrivingChain(head=batch.head, blocks=batch.source, objects=objects, shown=url)
+            arriving = ArrivingChain(
+                head=batch.head, blocks=batch.source, objects=objects, shown=url, log=remotes.open(url)
+            )
             result = receive_chain(arriving, landing, folder=folder, run=run, ports=ports)
         talk.end(NORMAL, PULLED)
         return result

@@ -6,6 +6,7 @@ out; a push counts as done only when the node's head is ours. Source: RFC-008; R
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -32,9 +33,10 @@ from odfabric.model.people.account import Visibility
 from odfabric.model.transfer.smart import ObjectUpload, PushBegin, PushObjects, UploadProgress
 from odfabric.ports.sources.egress import RemoteDataset, RemoteDatasets
 from odfabric.ports.transfer.conversations import Closed, Conversation
+from odfabric.usecases.heads.send_log import LogToSend
 from odfabric.usecases.jobs.job_run import JobRun
 from odfabric.usecases.transfer.at_once import each_at_once
-from odfabric.usecases.transfer.push_remote import SendPorts, Sent, new_blocks, relation_to
+from odfabric.usecases.transfer.push_remote import SendPorts, Sent, judged_log_to_send, new_blocks, relation_to
 from odfabric.usecases.transfer.receive_chain import check_forward
 from odfabric.usecases.transfer.receive_objects import unique_objects
 from odfabric.usecases.transfer.smart_parts import (
@@ -53,6 +55,8 @@ from odfabric.usecases.transfer.smart_pull import SmartPeers
 
 LISTEN_S = 0.05
 """How long the thread that answers questions about progress listens before it looks whether it is to end."""
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,16 +86,20 @@ def smart_push(
     remote = remotes.open(push.url)
     theirs = _head_of(remote)
     if theirs == head.hash:
+        log = judged_log_to_send(entry, theirs, remote, shown=push.url, force=push.force, ports=ports)
+        _send_log(log, push, peers=peers)
         return Sent(head=head.hash)
     with ports.exchange.session() as folder:
         relation = relation_to(entry, head, theirs, remote, folder, ports=ports)
         if not push.force:
             check_forward(relation, destination=theirs, source=head.hash)
+        log = judged_log_to_send(entry, theirs, remote, shown=push.url, force=push.force, ports=ports)
         # What does not continue the node's chain replaces all of it.
         tail = None if relation.uncommon_ours else relation.common
         blocks = new_blocks(entry, head, tail, ports=ports)
         sending = _Sending(entry, push, blocks, folder, run=run, peers=peers, ports=ports)
         sending.send(theirs, remote)
+        _send_log(log, push, peers=peers)
     return Sent(
         head=head.hash,
         blocks=len(blocks),
@@ -99,6 +107,16 @@ def smart_push(
         bytes=sending.uploaded_bytes,
         replaced=relation.uncommon_ours,
     )
+
+
+def _send_log(log: LogToSend | None, push: SmartPush, *, peers: SmartPeers) -> None:
+    """Send the head log after the chain. Nodes that know no logs refuse it, which is no fault of the push."""
+    if log is None or not log.behind:
+        return
+    for path, data in log.files.items():
+        if not peers.nodes.send_ref(push.url, path, data):
+            _log.warning("the node took the push and not the head log of the dataset")
+            return
 
 
 def _head_of(remote: RemoteDataset) -> Multihash | None:

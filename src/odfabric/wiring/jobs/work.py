@@ -235,7 +235,15 @@ class JobWork:
         landing = Landing(alias=copy.alias, remote_url=copy.url, force=copy.force)
         if choose_protocol(scheme_of(copy.url), LOCAL) is TransferProtocol.SMART:
             peers = smart_peers(ports, self.core.settings)
-            return smart_pull(landing, copy.url, run=run, peers=peers, exchange=ports.exchange, ports=self.receiving)
+            return smart_pull(
+                landing,
+                copy.url,
+                run=run,
+                peers=peers,
+                remotes=ports.remotes,
+                exchange=ports.exchange,
+                ports=self.receiving,
+            )
         return pull_remote(
             landing,
             copy.url,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from odfabric.domain.people.access import Subject, owner_of
 from odfabric.domain.transfer.addressing import named_repository
 from odfabric.formats.identifiers.references import parse_name
 from odfabric.model.commit import CatalogEntry
+from odfabric.model.engine import EngineProgress
 from odfabric.model.jobs.job import Job
 from odfabric.model.jobs.requests import SendWish
 from odfabric.model.multihash import Multihash
@@ -21,6 +22,7 @@ from odfabric.usecases.transfer.repositories import RepositoryVerbs
 from odfabric.usecases.transfer.search_remote import search_remote
 from odfabric.usecases.transfer.send_dataset import SendVerbs, enqueue_send
 from odfabric.usecases.transfer.smart_push import SmartPush, smart_push
+from odfabric.usecases.transfer.verify_remote import VerifyRemotePorts, verify_remote
 from odfabric.wiring.node_core import NodeCore
 from odfabric.wiring.transfer.smart import smart_peers
 
@@ -105,6 +107,23 @@ class SharingVerbs:
             exchange=self.core.ports.exchange,
             objects=self.core.ports.objects,
             size_max=self.core.settings.object_bytes_max,
+        )
+
+    def verify(self, url: str, *, report: Callable[[EngineProgress], None] = lambda _: None) -> Mapping[str, object]:
+        """Verify a dataset elsewhere; nothing of it is kept but what was seen of its head log."""
+        ports, settings = self.core.ports, self.core.settings
+        return verify_remote(
+            url,
+            report=report,
+            ports=VerifyRemotePorts(
+                remotes=ports.remotes,
+                exchange=ports.exchange,
+                clock=ports.clock,
+                judge=self.core.log_judge,
+                blocks_max=settings.chain_blocks_max,
+                object_bytes_max=settings.object_bytes_max,
+                at_once=settings.transfers_at_once,
+            ),
         )
 
     def search(self, name: str, words: str, *, by: Subject) -> list[dict[str, object]]:

@@ -49,7 +49,12 @@ def smart_limits(settings: Settings) -> SmartLimits:
 
 def smart_peers(ports: NodePorts, settings: Settings) -> SmartPeers:
     """How this node talks to others."""
-    return SmartPeers(conversations=ports.conversations, linked=ports.linked_objects, limits=smart_limits(settings))
+    return SmartPeers(
+        conversations=ports.conversations,
+        linked=ports.linked_objects,
+        limits=smart_limits(settings),
+        nodes=ports.remote_nodes,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,3 +50,37 @@ class FoundElsewhere(Answer):
     """Datasets of a repository."""
 
     datasets: list[DatasetElsewhere]
+
+
+class HeadMoveView(Answer):
+    """An entry of a head log. `nextSigner` is there in a hand-over of the key."""
+
+    sequence: int
+    kind: str
+    systemTime: str
+    oldHead: str | None
+    newHead: str
+    signer: str
+    nextSigner: str | None = None
+
+
+class SeenHeadView(Answer):
+    """The newest entry that this node has seen elsewhere, where, and when."""
+
+    sequence: int
+    head: str
+    signedAt: str
+    seenAt: str
+    place: str
+
+
+class HeadsAnswer(Answer):
+    """Who signs a dataset's heads, and the moves, newest first. Signers are `did:key`."""
+
+    signer: str
+    signedSince: str
+    entries: int
+    keyIsHere: bool
+    lastSeen: SeenHeadView | None
+    handOvers: list[HeadMoveView]
+    moves: list[HeadMoveView]

@@ -6,17 +6,21 @@ Whether the caller may have the object is decided before any condition is looked
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
+from anyio import to_thread
 from fastapi import APIRouter, Path, Request, Response
 from starlette.responses import PlainTextResponse, StreamingResponse
 
-from odfabric.errors import InvalidRequest, NotFound, Place
+from odfabric.errors import InvalidRequest, Place
+from odfabric.formats.heads.head_log import SEGMENT_BYTES_MAX
 from odfabric.formats.identifiers.multihash import parse_multihash
 from odfabric.model.commit import CatalogEntry
 from odfabric.usecases.transfer.serve_objects import ServedObject
 from odfabric_api.auth import ReadableDataset, WritableDataset, node_of, recheck
+from odfabric_api.bodies.json_body import read_body
 from odfabric_api.bodies.schemas import answers
 from odfabric_api.bodies.streamed_body import body_chunks
 from odfabric_api.capacity import Capacity
@@ -30,11 +34,14 @@ OCTETS = "application/octet-stream"
 FOREVER = {"cache-control": "private, max-age=31536000, immutable", "accept-ranges": "bytes"}
 
 ObjectName = Annotated[str, Path(description="Multihash of the object, `f1620` and 64 digits")]
-RefName = Annotated[str, Path(description="`head` is the only one")]
+RefName = Annotated[
+    str, Path(description="`head`; `head.log`, `head.log.<number>` and `head.sig` of a dataset whose heads are signed")
+]
 
 _REF_ANSWERS = {
     **answers(None),
     200: {"description": "The hash, without a line end", "content": {"text/plain": {"schema": {"type": "string"}}}},
+    206: {"description": "The asked range of the head log", "content": {"text/plain": {"schema": {"type": "string"}}}},
     304: {"description": "The caller has it"},
 }
 _BYTES: dict[str, Any] = {OCTETS: {"schema": {"type": "string", "format": "binary"}}}
@@ -50,7 +57,7 @@ _KEPT = {
     200: {"description": "It is kept", "content": {"text/plain": {"schema": {"type": "string", "maxLength": 0}}}},
 }
 _UPLOAD: dict[str, Any] = {"requestBody": {"required": True, "content": _BYTES}}
-_REF_HEADERS = header_parameters(IF_NONE_MATCH)
+_REF_HEADERS = header_parameters(IF_NONE_MATCH, RANGE)
 _OBJECT_HEADERS = header_parameters(IF_NONE_MATCH, RANGE)
 
 
@@ -62,14 +69,28 @@ _OBJECT_HEADERS = header_parameters(IF_NONE_MATCH, RANGE)
     openapi_extra=_REF_HEADERS,
 )
 def get_ref(request: Request, entry: ReadableDataset, name: RefName) -> Response:
-    """Text of the head's hash."""
+    """Text of the head's hash; `head.log` and `head.sig` are the signed log of its moves."""
     if name != "head":
-        raise NotFound("ref", name)
+        return _log_file(request, entry, name)
     head = str(node_of(request).serving.head(entry))
     headers = {"etag": f'"{head}"', "cache-control": "no-cache"}
     if is_known(request, headers["etag"]):
         return Response(status_code=304, headers=headers)
     return PlainTextResponse(head, headers=headers)
+
+
+@router.put(
+    "/{account}/{dataset}/refs/{name}",
+    summary="Continue the head log",
+    responses=_KEPT,
+    openapi_extra={"requestBody": {"required": True, "content": {"text/plain": {"schema": {"type": "string"}}}}},
+)
+async def put_ref(request: Request, entry: WritableDataset, name: RefName) -> Response:
+    """After the blocks that it signs: full segments first, oldest first, then `head.log`, then `head.sig`."""
+    node = node_of(request)
+    body = await read_body(request, bytes_max=SEGMENT_BYTES_MAX, limit="ref_bytes_max")
+    await to_thread.run_sync(lambda: node.heads.accept(entry, f"refs/{name}", body))
+    return PlainTextResponse("")
 
 
 @router.head("/{account}/{dataset}/blocks/{name}", include_in_schema=False)
@@ -153,6 +174,26 @@ def _while_allowed(chunks: Iterator[bytes], check: Callable[[], None]) -> Iterat
         check()
         yield chunk
     check()
+
+
+def _log_file(request: Request, entry: CatalogEntry, name: str) -> Response:
+    """A file of the head log, whole or a range of it."""
+    data = node_of(request).heads.file(entry, f"refs/{name}")
+    headers = {
+        "etag": f'"{hashlib.sha256(data).hexdigest()}"',
+        "cache-control": "no-cache",
+        "accept-ranges": "bytes",
+    }
+    if is_known(request, headers["etag"]):
+        return Response(status_code=304, headers=headers)
+    asked = range_of(request, headers["etag"], len(data)) if request.method == "GET" else None
+    begin, end = asked or (0, len(data))
+    if asked is not None and begin == end:
+        message = f"the file has {len(data)} bytes"
+        return plain_problem(416, "range-not-satisfiable", message, {"content-range": f"bytes */{len(data)}"})
+    if asked is not None:
+        headers["content-range"] = f"bytes {begin}-{end - 1}/{len(data)}"
+    return PlainTextResponse(data[begin:end], 200 if asked is None else 206, headers=headers)
 
 
 def _object(request: Request, entry: CatalogEntry, folder: str, name: str) -> Response:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from odfabric.model.identity import DatasetId, Name
@@ -27,6 +27,7 @@ class MemoryRemoteNodes:
 
     def __init__(self) -> None:
         self.peers: dict[str, MemoryPeer] = {}
+        self.takes_refs: Callable[[str, str, bytes], bool] = lambda url, path, data: False
 
     def has_accounts(self, url: str) -> bool:
         """See the port."""
@@ -39,6 +40,10 @@ class MemoryRemoteNodes:
     def name_of(self, url: str, dataset: DatasetId) -> Name | None:
         """See the port."""
         return self.peers[url].names.get(dataset) if url in self.peers else None
+
+    def send_ref(self, url: str, path: str, data: bytes) -> bool:
+        """See the port."""
+        return self.takes_refs(url, path, data)
 
     def search(self, url: str, words: str, *, limit: int) -> Sequence[FoundDataset]:
         """See the port."""

@@ -1,0 +1,187 @@
+"""Serve the head log of a dataset, take the log of one that is pushed, and describe both.
+
+Invariant: only whole entries are taken, each signed by the dataset's key, after ours and of heads that the dataset has here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from odfabric.domain.heads.head_history import check_moves, check_statement
+from odfabric.errors import CorruptedSource, InvalidRequest, NotFound, Place
+from odfabric.formats.heads.head_log import read_move, read_statement, segment_lines, segment_text, shown_key
+from odfabric.formats.identifiers.dataset_layout import HEAD_LOG, HEAD_SIGNATURE, in_dataset
+from odfabric.model.commit import CatalogEntry
+from odfabric.model.heads.head_log import HANDED_OVER, SEGMENT_ENTRIES, HeadMove, SeenHead
+from odfabric.model.identity import DatasetId
+from odfabric.ports.datasets.object_store import REF_BYTES_MAX, ObjectStore
+from odfabric.usecases.chain.repository import Repository
+from odfabric.usecases.heads.head_writer import HeadWriter, stored_move
+from odfabric.usecases.heads.judge_log import LogJudge
+
+PAGE_ENTRIES_MAX = 500
+HANDOVERS_PAGE = 1000
+
+
+def serve_log(entry: CatalogEntry, path: str, *, writer: HeadWriter, objects: ObjectStore) -> bytes:
+    """A file of the log by its path: `refs/head.log`, `refs/head.log.<number>`, `refs/head.sig`.
+
+    Raises NotFound: the dataset is not signed, or the segment is not full yet.
+    """
+    writer.catch_up(entry.id)
+    newest = writer.newest(entry.id)
+    if newest is None:
+        return _published(entry.id, path, objects)
+    number, lines = newest
+    if path == HEAD_LOG:
+        return segment_text(lines)
+    if path == HEAD_SIGNATURE:
+        line = writer.newest_statement(entry)
+        return line + b"\n" if line is not None else _published(entry.id, path, objects)
+    asked = path.removeprefix(f"{HEAD_LOG}.")
+    if not asked.isdecimal() or not asked.isascii() or len(asked) > 12 or int(asked) >= number:
+        raise NotFound("ref", path)
+    return segment_text(writer.segment(entry.id, int(asked)))
+
+
+def _published(dataset: DatasetId, path: str, objects: ObjectStore) -> bytes:
+    return objects.read_bytes(in_dataset(dataset, path), size_max=REF_BYTES_MAX)
+
+
+def accept_log(entry: CatalogEntry, path: str, data: bytes, *, judge: LogJudge, repository: Repository) -> int:
+    """Continue the log of a dataset that a peer has pushed; how many entries were new.
+
+    Segments come oldest first, the signature last. Raises CorruptedSource for what is not signed as it should be, or signs heads that are not
+    here, Changed if the log has gone on otherwise, InvalidRequest.
+    """
+    if path == HEAD_SIGNATURE:
+        return _accept_statement(entry, data, judge=judge)
+    if not path.startswith(HEAD_LOG):
+        raise InvalidRequest("only the head log and its signature are taken", place=Place(field="name"))
+    writer_end = judge.end(entry.id)
+    moves = [read_move(entry.id, line) for line in segment_lines(data)]
+    new = [each for each in moves if each.move.sequence >= writer_end.sequence]
+    for each in moves:
+        kept = judge.kept(entry.id, each.move.sequence)
+        if kept is not None and kept.hash != each.hash:
+            raise CorruptedSource(
+                f"fork: entry {each.move.sequence} of the head log is another one than the one that is kept here",
+                place=Place(rule="head-log-fork"),
+                hint="the key of the dataset has signed two histories: find out where",
+            )
+    check_moves(writer_end, new)
+    if new and repository.chains.row(entry.id, new[-1].move.new_head) is None and len(moves) < SEGMENT_ENTRIES:
+        raise CorruptedSource(
+            f"entry {new[-1].move.sequence} of the head log moves the head to a block that is not here",
+            place=Place(rule="head-unsigned"),
+            hint="push the blocks first",
+        )
+    if new:
+        judge.logs.add(entry.id, new)
+    return len(new)
+
+
+def _accept_statement(entry: CatalogEntry, data: bytes, *, judge: LogJudge) -> int:
+    line = data.removesuffix(b"\n")
+    end = judge.end(entry.id)
+    said = check_statement(
+        end,
+        read_statement(entry.id, line).statement,
+        lambda number: judge.kept(entry.id, number),
+        now=judge.clock.now(),
+    )
+    seen = SeenHead(
+        dataset=entry.id,
+        sequence=said.sequence,
+        head=said.head,
+        log=said.log,
+        signer=said.signer,
+        signed_at=said.signed_at,
+        seen_at=judge.clock.now().truncated_to_millis(),
+        place="a push to this node",
+        line=line,
+    )
+    judge.logs.note_seen(seen)
+    return 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadsPage:
+    """Entries of a log, newest first, and who signs."""
+
+    signer: str
+    signed_since: str
+    entries: int
+    can_sign: bool
+    seen: SeenHead | None
+    moves: Sequence[HeadMove]
+    handovers: Sequence[HeadMove]
+
+    def to_value(self) -> dict[str, object]:
+        """As JSON."""
+        seen = self.seen
+        return {
+            "signer": self.signer,
+            "signedSince": self.signed_since,
+            "entries": self.entries,
+            "keyIsHere": self.can_sign,
+            "lastSeen": None
+            if seen is None
+            else {
+                "sequence": seen.sequence,
+                "head": str(seen.head),
+                "signedAt": str(seen.signed_at),
+                "seenAt": str(seen.seen_at),
+                "place": seen.place,
+            },
+            "handOvers": [_move_value(each) for each in self.handovers],
+            "moves": [_move_value(each) for each in self.moves],
+        }
+
+
+def describe_heads(entry: CatalogEntry, *, writer: HeadWriter, before: int | None, limit: int) -> HeadsPage:
+    """The newest entries with numbers below `before`. Raises NotFound for a dataset that is not signed."""
+    writer.catch_up(entry.id)
+    end = writer.end(entry.id)
+    if end.last is None:
+        raise NotFound("head log of dataset", str(entry.alias), hint="nobody has signed its heads")
+    last = end.last.move.sequence
+    top = last + 1 if before is None else min(before, last + 1)
+    first = max(0, top - limit)
+    lines = writer.logs.lines(entry.id, first=first, limit=top - first) if top > 0 else ()
+    moves = [stored_move(entry.id, line).move for line in lines][::-1]
+    oldest = stored_move(entry.id, writer.logs.lines(entry.id, first=0, limit=1)[0]).move
+    handovers = _handovers(entry.id, writer, last)
+    return HeadsPage(
+        signer=shown_key(end.signer),
+        signed_since=str(handovers[-1].system_time if handovers else oldest.system_time),
+        entries=last + 1,
+        can_sign=writer.may_sign(entry),
+        seen=writer.logs.seen(entry.id),
+        moves=moves,
+        handovers=handovers,
+    )
+
+
+def _handovers(dataset: DatasetId, writer: HeadWriter, last: int) -> list[HeadMove]:
+    found: list[HeadMove] = []
+    marker = f'"kind":"{HANDED_OVER}"'.encode()
+    for first in range(0, last + 1, HANDOVERS_PAGE):
+        lines = writer.logs.lines(dataset, first=first, limit=HANDOVERS_PAGE)
+        found += [stored_move(dataset, line).move for line in lines if marker in line]
+    return found
+
+
+def _move_value(move: HeadMove) -> Mapping[str, object]:
+    value: dict[str, object] = {
+        "sequence": move.sequence,
+        "kind": move.kind,
+        "systemTime": str(move.system_time),
+        "oldHead": None if move.old_head is None else str(move.old_head),
+        "newHead": str(move.new_head),
+        "signer": shown_key(move.signer),
+    }
+    if move.next_signer is not None:
+        value["nextSigner"] = shown_key(move.next_signer)
+    return value
