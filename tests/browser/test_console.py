@@ -226,3 +226,41 @@ def assert_harmless(page: Page) -> None:
     assert "hacked" not in page.title()
     assert page.locator("h1").count() == 1
     assert page.locator("[onerror], [onload], [onmouseover], img").count() == 0
+
+
+def test_the_state_travels_in_time(world: World) -> None:
+    page = world.page("ann", viewport={"width": 1200, "height": 800})
+    page.goto("/ann/cities/-/rows?view=state")
+    slider = page.get_by_role("slider", name="Known after block")
+    newest = int(slider.get_attribute("max") or "0")
+    expect(page.get_by_role("status").filter(has_text=f"Known after block {newest},")).to_be_visible()
+    rows = page.locator("#rows tbody tr")
+    count = rows.count()
+    slider.focus()
+    page.keyboard.press("ArrowLeft")
+    expect(page.get_by_role("status").filter(has_text=f"Known after block {newest - 1},")).to_be_visible()
+    expect(slider).to_be_focused()
+    expect(rows).to_have_count(count // 2)
+    assert f"number={newest - 1}" in page.url
+    page.keyboard.press("ArrowRight")
+    expect(rows).to_have_count(count)
+    page.get_by_label("Held at an event time").fill("2026-01-01T12:00:00Z")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("held at 2026-01-01T12:00:00Z")).to_be_visible()
+    expect(rows).to_have_count(count // 2)
+    keep(page, "state-in-time")
+    assert world.pages.axe(page) == []
+    page.reload()
+    expect(rows).to_have_count(count // 2)
+    expect(page.get_by_label("Held at an event time")).to_have_value("2026-01-01T12:00:00Z")
+
+
+def test_the_state_travels_without_scripts(world: World) -> None:
+    page = world.page("ann", java_script_enabled=False)
+    page.goto("/ann/cities/-/rows?view=state")
+    page.get_by_label("or known at a time").fill("1970-01-01T00:00:00Z")
+    page.get_by_role("button", name="Show").click()
+    expect(page.get_by_role("alert")).to_contain_text("state not found: at 1970-01-01T00:00:00Z")
+    page.get_by_label("or known at a time").fill("9999-01-01T00:00:00Z")
+    page.get_by_role("button", name="Show").click()
+    expect(page.get_by_role("status").filter(has_text="Known after block")).to_be_visible()

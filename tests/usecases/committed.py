@@ -56,15 +56,18 @@ class Committed:
         self.node = Node(ports, settings)
         self.plain = Node(ports, settings.model_copy(update={"index": "off"}))
 
-    def commit(self, changes: Sequence[Change]) -> None:
-        """A block with these changes, or without data if there are none."""
+    def commit(self, changes: Sequence[Change], *, event_times: Sequence[int] | None = None) -> None:
+        """A block with these changes, or without data if there are none.
+
+        Event times are in milliseconds.
+        """
         node, dataset = self.memory.node, self.entry.id
         _, state = node.repository.current(dataset)
         schema = arrow_to_data_schema(SLICE_COLUMNS)
         data = None
         if changes:
             path = self.memory.folder / f"slice-{len(self.heads)}"
-            write_changes(path, changes, state.next_offset)
+            write_changes(path, changes, state.next_offset, event_times=event_times)
             offsets = OffsetRange(state.next_offset, state.next_offset + len(changes))
             data = store_slice(dataset, path, offsets, objects=self.memory.objects)
         events = plan_add_data(state, data_schema=schema, new_data=data, max_event_time=None)
@@ -88,4 +91,4 @@ class Committed:
         return node.rows.state(self.entry, ReadState(**{"limit": ROWS_MAX, **asked}))
 
     def rows(self, node: Node, block: Multihash) -> Counter[str]:
-        return Counter(repr((row["key"], row["value"])) for row in self.read(node, as_of_block=block)["data"])
+        return Counter(repr((row["key"], row["value"])) for row in self.read(node, as_at=block)["data"])

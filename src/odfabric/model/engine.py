@@ -17,6 +17,7 @@ from odfabric.model.metadata import TransformSql
 from odfabric.model.multihash import Multihash
 from odfabric.model.offsets import OffsetRange
 from odfabric.model.source import MergeStrategy, ReadStep
+from odfabric.model.table_function import CallRefusal, Projection, TableCall
 from odfabric.model.vocabulary import DatasetVocabulary
 
 TRANSACTION_SIZE_LIMIT = "transform_bytes_max"
@@ -233,6 +234,8 @@ class QueryInput:
 
     `data_schema` is None for a dataset without data; a transform over such an input is judged by its text alone.
     `ddl` may describe the columns in its place where a transform is judged: `id BIGINT NOT NULL, name STRING`.
+    A table of a query may be known by a `call` of a table function in the place of its alias, may be a `projection` of its records, and
+    may be refused where it is called.
     """
 
     alias: str
@@ -240,6 +243,9 @@ class QueryInput:
     data_schema: DataSchema | None
     slices: tuple[SliceFile, ...] = ()
     ddl: str | None = None
+    call: TableCall | None = None
+    projection: Projection | None = None
+    refusal: CallRefusal | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

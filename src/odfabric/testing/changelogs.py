@@ -114,19 +114,24 @@ def _shown(key: str | None, value: float | None) -> tuple[str, ...]:
     return (repr(key), repr(value))
 
 
-def write_changes(path: Path, changes: Sequence[Change], offset: int) -> None:
-    """A slice file of these changes, the first of which has this offset."""
+def write_changes(
+    path: Path, changes: Sequence[Change], offset: int, *, event_times: Sequence[int] | None = None
+) -> None:
+    """A slice file of these changes, the first of which has this offset.
+
+    `event_times` are in milliseconds since 1970, by default 0.
+    """
     with SliceWriter(path, SLICE_COLUMNS) as writer:
-        writer.write(_batch(changes, offset))
+        writer.write(_batch(changes, offset, event_times or [0] * len(changes)))
 
 
-def _batch(changes: Sequence[Change], offset: int) -> pa.RecordBatch:
+def _batch(changes: Sequence[Change], offset: int, event_times: Sequence[int]) -> pa.RecordBatch:
     count = len(changes)
     columns: list[Any] = [
         pa.array(range(offset, offset + count), pa.int64()),
         pa.array([int(operation) for operation, _, _ in changes], pa.int32()),
         pa.array([0] * count, pa.int64()).cast(TIMESTAMP_TYPE),
-        pa.array([0] * count, pa.int64()).cast(TIMESTAMP_TYPE),
+        pa.array(event_times, pa.int64()).cast(TIMESTAMP_TYPE),
         pa.array([key for _, key, _ in changes], pa.string()),
         pa.array([value for _, _, value in changes], pa.float64()),
     ]

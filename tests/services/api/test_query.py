@@ -197,3 +197,27 @@ def test_slow_queries_take_their_own_places_only(slow: tuple[Served, threading.E
         release.set()
         assert [answer.result(10).status_code for answer in running] == [200, 200]
         assert client.post("/query", json={"query": SQL}).status_code == 200
+
+
+def test_a_query_is_at_a_moment(client: httpx.Client, readings: Readings) -> None:
+    time = "2026-01-02T00:00:00Z"
+    assert cities(client.post("/query", json={"query": SQL, "asOf": time})) == ["C1", "C2"]
+    assert cities(client.get("/query", params={"query": SQL, "asAt": readings.empty_head})) == []
+    answer = client.get("/query", params={"query": f"select * from as_of('readings', '{time}')", "include": "Input"})
+    assert cities(answer) == ["C1", "C2"]
+    read = answer.json()["input"]
+    assert read["tableFunctions"] == [
+        {"call": f"as_of('readings', '{time}')", "id": readings.id, "blockHash": readings.head}
+    ]
+    again = client.post("/query", json={key: value for key, value in read.items() if key != "tableFunctions"})
+    assert cities(again) == ["C1", "C2"]
+
+
+def test_moments_that_are_none_are_refused(client: httpx.Client, readings: Readings) -> None:
+    for params in ({"asAt": "2026"}, {"asOf": readings.head}):
+        answer = client.get("/query", params={"query": SQL, **params})
+        assert answer.status_code == 400
+        assert "2026-01-31T12:00:00Z" in answer.text
+    answer = client.get("/query", params={"query": "select * from as_of('hidden', '2026-01-01T00:00:00Z')"})
+    assert answer.status_code == 400
+    assert "dataset not found: hidden" in answer.text

@@ -52,6 +52,25 @@ def test_a_state_is_at_a_time(client: httpx.Client, filled: str, heads: list[str
     assert (found["block"], found["sequenceNumber"]) == (heads[0], first["sequenceNumber"])
 
 
+def test_a_moment_is_a_block_or_a_time_and_what_held_then(client: httpx.Client, filled: str, heads: list[str]) -> None:
+    assert cities(client, f"{filled}/state", asAt=heads[0]) == ["B"]
+    found = client.get(f"{filled}/state", params={"asOf": "2026-01-01T01:00:00+01:00"}).json()
+    assert (found["asOf"], found["rows"]) == ("2026-01-01T00:00:00Z", 2)
+    assert cities(client, f"{filled}/state", asAt=heads[0], asOf="2026-01-01T00:00:00Z") == ["B"]
+    assert cities(client, f"{filled}/state", asOf="2025-12-31T23:59:59.999Z") == []
+
+
+def test_the_tail_is_as_known_then(client: httpx.Client, filled: str, heads: list[str]) -> None:
+    assert cities(client, f"{filled}/tail") == ["B", "A"]
+    found = client.get(f"{filled}/tail", params={"asAt": heads[0]}).json()
+    assert found["block"] == heads[0]
+    assert [row["city"] for row in found["data"]] == ["B"]
+    refused = client.get(f"{filled}/tail", params={"asAt": "yesterday"})
+    assert refused.status_code == 400
+    assert "RFC 3339" in refused.text
+    assert "f1620.." in refused.text
+
+
 @pytest.mark.parametrize(
     ("params", "status"),
     [
@@ -60,6 +79,9 @@ def test_a_state_is_at_a_time(client: httpx.Client, filled: str, heads: list[str
         ({"asOfBlock": "nothing"}, 400),
         ({"asOfBlock": "f1620" + "0" * 64}, 404),
         ({"asAt": "2030-01-01T00:00:00Z", "asOfBlock": "f1620" + "0" * 64}, 400),
+        ({"asAt": "f1620" + "0" * 64}, 404),
+        ({"asOf": "2030"}, 400),
+        ({"asOf": "f1620" + "0" * 64}, 400),
         ({"limit": "10001"}, 413),
         ({"skip": "-1"}, 400),
         ({"dataFormat": "Csv"}, 400),

@@ -99,11 +99,15 @@ def test_a_flipped_byte_is_found_and_healed(odf: Command) -> None:
 def test_a_state_is_shown_with_its_block(odf: Command) -> None:
     (head, *_) = [one["hash"] for one in odf.json("log", "readings")]
     odf.push("a new one")
-    found = odf.json("state", "readings", "--as-of-block", head, "-n", "2")
+    found = odf.json("state", "readings", "--as-at", head, "-n", "2")
     assert (found["block"], found["rows"]) == (head, ROWS)
     assert [row["city"] for row in found["data"]] == ["c00000", "c00001"]
     again = odf.json("state", "readings", "--as-at", found["systemTime"], "--skip", "1", "-n", "1")
     assert [row["city"] for row in again["data"]] == ["c00001"]
+    held = odf.json("state", "readings", "--as-of", "2025-12-31T23:59:59Z")
+    assert (held["rows"], held["asOf"]) == (0, "2025-12-31T23:59:59Z")
+    tail = odf.json("tail", "readings", "--as-at", head, "-n", "1")
+    assert [row["city"] for row in tail] == [f"c{ROWS - 1:05}"]
     shown = odf("state", "readings", "-n", "1")
     assert "a new one" in shown
     assert f"1 of {ROWS + 1} rows after block" in odf.err
@@ -136,7 +140,9 @@ def test_a_command_brings_an_index_forward_by_itself(odf: Command) -> None:
 
 WRONG: tuple[tuple[str, ...], ...] = (
     ("state", "readings", "--as-at", "yesterday"),
-    ("state", "readings", "--as-of-block", "nothing"),
+    ("state", "readings", "--as-at", "f1620"),
+    ("state", "readings", "--as-of", "nothing"),
+    ("tail", "readings", "--as-at", "nothing"),
     ("state", "missing"),
     ("system", "index", "missing"),
     ("system", "index", "--verify", "--drop"),

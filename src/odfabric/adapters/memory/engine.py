@@ -1,7 +1,7 @@
 """A small engine without Spark: runs every verb in a test in milliseconds.
 
 Owns a subset of the engine's meaning, exact as far as it goes: NDJSON and CSV with a schema, merged by Append or Ledger; transforms and
-queries that are `SELECT * FROM <input>`. Everything else is refused with a reason, as an engine may. Invariant: a pure function
+queries that are `SELECT * FROM <input or call>`. Everything else is refused with a reason, as an engine may. Invariant: a pure function
 of the request, like any engine.
 """
 
@@ -14,11 +14,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 from odfabric.adapters.memory.engine_provenance import derive_row_wise
+from odfabric.domain.chain.projection import Record, as_of
+from odfabric.domain.chain.projection import rows as rows_left
 from odfabric.errors import InvalidData, InvalidQuery, LimitExceeded, Place
+from odfabric.formats.engine_messages.table_calls import call_at
 from odfabric.formats.files.csv_grammar import CsvDialect, CsvRecords
 from odfabric.formats.slices.arrow_schema import arrow_to_data_schema, data_schema_to_arrow
 from odfabric.formats.slices.slice_parquet import SliceWriter, open_slice
@@ -33,6 +37,7 @@ from odfabric.model.engine import (
     IngestResult,
     MigrateRequest,
     QueryEvolution,
+    QueryInput,
     QueryProblem,
     QueryRequest,
     QueryResult,
@@ -51,9 +56,11 @@ from odfabric.model.offsets import OffsetRange
 from odfabric.model.operation import OperationType
 from odfabric.model.provenance import ProvenanceRequest, ProvenanceResult
 from odfabric.model.source import MergeStrategyAppend, MergeStrategyLedger, ReadStepCsv, ReadStepNdJson
+from odfabric.model.table_function import Projection, TableCall
 from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric.ports.engine import ProgressListener
 
+_CALLED = re.compile(r"\s*select\s+\*\s+from\s+(?P<call>\w+\s*\(.*\))\s*", re.IGNORECASE | re.ASCII | re.DOTALL)
 _SELECT_ALL = re.compile(r"\s*select\s+\*\s+from\s+[`\"]?([A-Za-z0-9./-]+)[`\"]?\s*", re.IGNORECASE | re.ASCII)
 _BATCH_ROWS = 10_000
 _VALUE_CHARACTERS_MAX = 1 << 20
@@ -183,13 +190,21 @@ class MemoryEngine:
         """See the port."""
         self.calls += 1
         found = _SELECT_ALL.fullmatch(request.sql)
-        by_alias = {entry.alias: entry for entry in request.inputs}
+        by_alias = {entry.alias: entry for entry in request.inputs if entry.call is None}
+        called = _CALLED.fullmatch(request.sql)
+        if called is not None and (placed := call_at(request.sql, called.start("call"))) is not None:
+            return self._answer(request, _called(request, placed.call))
         if found is None or found[1] not in by_alias:
             raise InvalidQuery("this engine runs SELECT * of a dataset only", place=Place(line=1, column=1))
-        entry = by_alias[found[1]]
+        return self._answer(request, by_alias[found[1]])
+
+    def _answer(self, request: QueryRequest, entry: QueryInput) -> QueryResult:
         data_schema = entry.data_schema or DataSchema(fields=())
         schema = data_schema_to_arrow(data_schema)
-        rows = list(self._rows(entry.slices, entry.vocabulary))[request.skip : request.skip + request.limit]
+        rows = list(self._rows(entry.slices, entry.vocabulary))
+        if entry.projection is not None:
+            rows = _projected(rows, entry.projection, entry.vocabulary)
+        rows = rows[request.skip : request.skip + request.limit]
         with pa.OSFile(str(self._root / request.output_path), "wb") as sink, pa.ipc.new_stream(sink, schema) as writer:
             writer.write_table(pa.Table.from_pylist(rows, schema=schema))
         return QueryResult(rows=len(rows), data_schema=data_schema)
@@ -372,6 +387,49 @@ def _evolution(request: ValidateRequest) -> QueryEvolution | None:
     same = _output_query(request.previous).split() == _output_query(request.transform).split()
     verdict = EvolutionVerdict.COMPATIBLE if same else EvolutionVerdict.MIGRATION
     return QueryEvolution(verdict=verdict, reason="the words are the same" if same else "the words differ")
+
+
+def _called(request: QueryRequest, call: TableCall) -> QueryInput:
+    """The input of a call. Raises InvalidQuery for one that is refused."""
+    found = next((entry for entry in request.inputs if entry.call == call), None)
+    place = Place(line=1, column=request.sql.find(call.name) + 1, rule="table-function")
+    if found is None:
+        raise InvalidQuery(f"unknown call {call}", place=place)
+    if found.refusal is not None:
+        raise InvalidQuery(found.refusal.message, place=place, hint=found.refusal.hint)
+    return found
+
+
+def _projected(
+    rows: list[dict[str, object]], projection: Projection, names: DatasetVocabulary
+) -> list[dict[str, object]]:
+    """The rows that records leave, each as the record that made it, in order of offset."""
+    records = []
+    for row in rows:
+        time: Any = row[names.event_time]
+        own = {
+            name: value
+            for name, value in row.items()
+            if name not in (names.offset, names.operation_type, names.system_time)
+        }
+        records.append(
+            Record(
+                block=0,
+                offset=int(str(row[names.offset])),
+                operation=OperationType(row[names.operation_type]),
+                event_time=None if time is None else Instant.from_datetime(time),
+                key=tuple(row[name] for name in projection.keys),
+                row=repr(own),
+            )
+        )
+    held = records if projection.as_of is None else as_of(records, projection.as_of)
+    left = rows_left(held, keyed=bool(projection.keys))
+    kept = []
+    for record in reversed(held):
+        if record.operation in (OperationType.APPEND, OperationType.CORRECT_TO) and left[record.row] > 0:
+            left[record.row] -= 1
+            kept.append(rows[record.offset - records[0].offset])
+    return kept[::-1]
 
 
 def _output_query(transform: TransformSql) -> str:

@@ -256,16 +256,19 @@ class Backend(Protocol):
     def log(self, ref: str, *, limit: int) -> list[dict[str, object]]:
         """`{hash, block}`, newest first."""
 
-    def tail(self, ref: str, *, limit: int, skip: int) -> list[dict[str, object]]:
-        """The last rows, oldest first."""
+    def tail(self, ref: str, *, limit: int, skip: int, as_at: str | None = None) -> list[dict[str, object]]:
+        """The last rows, oldest first. `as_at` is a time or a block."""
 
-    def state(
-        self, ref: str, *, as_at: str | None, as_of_block: str | None, limit: int, skip: int
-    ) -> dict[str, object]:
-        """`{block, sequenceNumber, systemTime, source, rows, data, ...}`."""
+    def state(self, ref: str, *, as_at: str | None, as_of: str | None, limit: int, skip: int) -> dict[str, object]:
+        """`{block, sequenceNumber, systemTime, asOf?, source, rows, data, ...}`.
 
-    def sql(self, query: str, *, limit: int) -> list[dict[str, object]]:
-        """Rows of a query."""
+        `as_at` is a time or a block.
+        """
+
+    def sql(
+        self, query: str, *, limit: int, as_at: str | None = None, as_of: str | None = None
+    ) -> list[dict[str, object]]:
+        """Rows of a query. `as_at` is a time or a block."""
 
     def why(self, ref: str, asked: WhyRequest) -> dict[str, object]:
         """Why records are there: `{records, datasets, cost, next, ..}`."""

@@ -255,24 +255,25 @@ class NodeBackend:
             name = str(block.prev_block_hash)
         return found
 
-    def tail(self, ref: str, *, limit: int, skip: int) -> list[dict[str, object]]:
+    def tail(self, ref: str, *, limit: int, skip: int, as_at: str | None = None) -> list[dict[str, object]]:
         """The last rows."""
-        params = {"limit": str(limit), "skip": str(skip)}
+        params = {"limit": str(limit), "skip": str(skip), **({"asAt": as_at} if as_at is not None else {})}
         rows = self.connection.json("GET", f"{self._path(ref)}/tail", params=params)["data"]
         assert isinstance(rows, list)
         return rows
 
-    def state(
-        self, ref: str, *, as_at: str | None, as_of_block: str | None, limit: int, skip: int
-    ) -> dict[str, object]:
-        """The rows as of a block or a time."""
-        params = {"asAt": as_at, "asOfBlock": as_of_block, "limit": str(limit), "skip": str(skip)}
+    def state(self, ref: str, *, as_at: str | None, as_of: str | None, limit: int, skip: int) -> dict[str, object]:
+        """The rows at a moment."""
+        params = {"asAt": as_at, "asOf": as_of, "limit": str(limit), "skip": str(skip)}
         given = {name: value for name, value in params.items() if value is not None}
         return dict(self.connection.json("GET", f"{self._path(ref)}/state", params=given))
 
-    def sql(self, query: str, *, limit: int) -> list[dict[str, object]]:
+    def sql(
+        self, query: str, *, limit: int, as_at: str | None = None, as_of: str | None = None
+    ) -> list[dict[str, object]]:
         """Rows of a query."""
-        body = {"query": query, "limit": limit}
+        moments = {"asAt": as_at, "asOf": as_of}
+        body = {"query": query, "limit": limit, **{name: text for name, text in moments.items() if text is not None}}
         output = self.connection.patiently(
             lambda: self.connection.attempt("POST", "/query", json=body), repeats=True
         ).json()["output"]

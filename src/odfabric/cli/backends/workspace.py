@@ -30,7 +30,7 @@ from odfabric.cli.backends.people_backend import PeopleBackend
 from odfabric.cli.backends.workspace_listing import listed_dataset
 from odfabric.errors import InvalidRequest, NotFound, OdfError
 from odfabric.formats.blocks.block import read_block_header
-from odfabric.formats.identifiers.multihash import parse_multihash
+from odfabric.formats.identifiers.moments import parse_event_moment, parse_system_moment
 from odfabric.formats.identifiers.references import parse_dataset_ref
 from odfabric.formats.manifests.manifest_places import PlacedSnapshot
 from odfabric.formats.manifests.manifest_yaml import block_to_manifest, parse_placed_snapshots
@@ -41,6 +41,7 @@ from odfabric.model.instant import Instant
 from odfabric.model.jobs.job import Job, JobStatus
 from odfabric.model.jobs.requests import PullRequest
 from odfabric.model.metadata import DatasetKind
+from odfabric.model.moment import SystemMoment
 from odfabric.model.people.account import Visibility
 from odfabric.usecases.datasets.set_info import info_events
 from odfabric.usecases.ingestion.commit_result import CommitResult
@@ -269,26 +270,27 @@ class WorkspaceBackend:
             shown.append({"hash": str(link.hash), "block": block_to_manifest(link.block, version=version)})
         return shown
 
-    def tail(self, ref: str, *, limit: int, skip: int) -> list[dict[str, object]]:
+    def tail(self, ref: str, *, limit: int, skip: int, as_at: str | None = None) -> list[dict[str, object]]:
         """The last rows."""
-        asked = ReadTail(skip=skip, limit=limit, data_format="JsonAoS", schema_format=None)
+        asked = ReadTail(skip=skip, limit=limit, data_format="JsonAoS", schema_format=None, as_at=_system_moment(as_at))
         return _rows(self._node.rows.tail(self._resolve(ref), asked))
 
-    def state(
-        self, ref: str, *, as_at: str | None, as_of_block: str | None, limit: int, skip: int
-    ) -> dict[str, object]:
-        """The rows as of a block or a time."""
+    def state(self, ref: str, *, as_at: str | None, as_of: str | None, limit: int, skip: int) -> dict[str, object]:
+        """The rows at a moment."""
         asked = ReadState(
-            as_at=Instant.parse(as_at) if as_at else None,
-            as_of_block=parse_multihash(as_of_block) if as_of_block else None,
+            as_at=_system_moment(as_at),
+            as_of=_event_moment(as_of),
             skip=skip,
             limit=limit,
         )
         return self._node.rows.state(self._resolve(ref), asked)
 
-    def sql(self, query: str, *, limit: int) -> list[dict[str, object]]:
+    def sql(
+        self, query: str, *, limit: int, as_at: str | None = None, as_of: str | None = None
+    ) -> list[dict[str, object]]:
         """Rows of a query."""
-        answer = self._node.rows.query_document(QueryData(sql=query, limit=limit), QueryForm())
+        asked = QueryData(sql=query, limit=limit, as_at=_system_moment(as_at), as_of=_event_moment(as_of))
+        answer = self._node.rows.query_document(asked, QueryForm())
         return _rows(answer["output"])
 
     def why(self, ref: str, asked: WhyRequest) -> dict[str, object]:
@@ -355,6 +357,14 @@ def _interrupted_by_sigterm() -> Iterator[None]:
 
 def _listed(node: Node, entry: CatalogEntry) -> dict[str, object]:
     return listed_dataset(entry, node.datasets.head(entry))
+
+
+def _system_moment(text: str | None) -> SystemMoment | None:
+    return None if text is None else parse_system_moment(text, field="asAt")
+
+
+def _event_moment(text: str | None) -> Instant | None:
+    return None if text is None else parse_event_moment(text, field="asOf")
 
 
 def _rows(output: object) -> list[dict[str, object]]:

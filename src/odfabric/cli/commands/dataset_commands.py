@@ -15,6 +15,7 @@ from typing import Any
 import typer
 
 from odfabric.cli.backends.backend import JobFailed, PushFile, check_file, media_type_of
+from odfabric.cli.commands.moments import AS_AT, AS_OF, event_moment, system_moment
 from odfabric.cli.context import backend_of, context_of, workspace_settings
 from odfabric.cli.ingest_results import counted, said_of, show_trial
 from odfabric.errors import External, InvalidRequest, OdfError, Place
@@ -316,11 +317,13 @@ def tail(
     ref: str = REF,
     limit: int = typer.Option(TAIL_ROWS, "--limit", "-n", min=1),
     skip: int = typer.Option(0, min=0, help="Newest rows to leave out"),
+    as_at: str = AS_AT,
 ) -> None:
-    """Show the last rows."""
+    """Show the last rows of the changelog."""
     output = context_of(context).output
+    known = system_moment(as_at)
     with backend_of(context_of(context), output) as backend:
-        rows = backend.tail(ref, limit=limit, skip=skip)
+        rows = backend.tail(ref, limit=limit, skip=skip, as_at=known)
     output.stored_rows(rows)
 
 
@@ -328,11 +331,14 @@ def sql(
     context: typer.Context,
     query: str = typer.Argument(help="Spark SQL; datasets by name, account/name in backticks or double quotes"),
     limit: int = typer.Option(SQL_ROWS, "--limit", "-n", min=1),
+    as_at: str = AS_AT,
+    as_of: str = AS_OF,
 ) -> None:
     """Query datasets."""
     output = context_of(context).output
+    known, held = system_moment(as_at), event_moment(as_of)
     with backend_of(context_of(context), output) as backend:
-        rows = backend.sql(query, limit=limit)
+        rows = backend.sql(query, limit=limit, as_at=known, as_of=held)
     output.rows(rows)
     if len(rows) == limit and not output.as_json:
         output.say(f"the first {limit} rows; --limit shows more")

@@ -1,4 +1,4 @@
-"""`odf state`: the rows of a dataset as of a block or a time.
+"""`odf state`: the rows of a dataset at a moment.
 
 `odf system index`: the indexes that make this fast.
 
@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from odfabric.cli.commands.moments import AS_AT, AS_OF, event_moment, system_moment
 from odfabric.cli.context import CommandContext, backend_of, context_of
 from odfabric.cli.output import Output
 from odfabric.errors import InvalidRequest, NotFound, Place
 from odfabric.formats.identifiers.references import parse_dataset_ref
-from odfabric.model.instant import Instant
 
 if TYPE_CHECKING:
     from odfabric.model.commit import CatalogEntry
@@ -40,24 +40,27 @@ def register(app: typer.Typer, system: typer.Typer) -> None:
 def state(
     context: typer.Context,
     ref: str = REF,
-    as_at: str = typer.Option("", help="RFC 3339 time: rows after the last block at or before it"),
-    as_of_block: str = typer.Option("", help="Rows after this block; default: the head"),
+    as_at: str = AS_AT,
+    as_of: str = AS_OF,
+    as_of_block: str = typer.Option("", help="The same as --as-at with a block", hidden=True),
     limit: int = typer.Option(STATE_ROWS, "--limit", "-n", min=1),
     skip: int = typer.Option(0, min=0, help="Rows to leave out, in order of key"),
 ) -> None:
     """Show the rows that a changelog leaves: none retracted, all as corrected."""
     output = context_of(context).output
-    if as_at:
-        _check_time(as_at)
+    known, held = system_moment(as_at or as_of_block), event_moment(as_of)
     with backend_of(context_of(context), output) as backend:
-        found = backend.state(ref, as_at=as_at or None, as_of_block=as_of_block or None, limit=limit, skip=skip)
+        found = backend.state(ref, as_at=known, as_of=held, limit=limit, skip=skip)
     if output.as_json:
         output.document(found)
         return
     rows = found["data"]
     assert isinstance(rows, list)
     output.rows(rows)
-    output.say(f"{len(rows)} of {found['rows']} rows after block {found['sequenceNumber']} of {found['systemTime']}")
+    at = f", as of {found['asOf']}" if held else ""
+    output.say(
+        f"{len(rows)} of {found['rows']} rows after block {found['sequenceNumber']} of {found['systemTime']}{at}"
+    )
 
 
 def index(
@@ -128,10 +131,3 @@ def _settings(given: CommandContext) -> Settings:
     if given.node is not None:
         raise InvalidRequest("this works on the stores of a node, not over HTTP", place=Place(field="--node"))
     return read_settings(workspace=Path(given.workspace).absolute())
-
-
-def _check_time(text: str) -> None:
-    try:
-        Instant.parse(text)
-    except ValueError as error:
-        raise InvalidRequest(str(error), place=Place(field="--as-at"), hint="e.g. 2026-01-31T12:00:00Z") from None

@@ -33,6 +33,14 @@ from odfabric.errors import (
     Unauthenticated,
     UnsupportedMediaType,
 )
+from odfabric.formats.engine_messages.table_call_wire import (
+    call_of,
+    call_to_wire,
+    projection_of,
+    projection_to_wire,
+    refusal_of,
+    refusal_to_wire,
+)
 from odfabric.formats.identifiers.did import parse_dataset_id
 from odfabric.formats.identifiers.multihash import parse_multihash
 from odfabric.formats.json_values.canonical_json import JsonValue, canonical_json, parse_json_object
@@ -487,6 +495,9 @@ def _query_input_to_wire(item: QueryInput) -> pb.QueryInput:
         data_schema_json=_to_json(item.data_schema) if item.data_schema is not None else None,
         slices=slices_to_wire(item.slices),
         ddl=item.ddl,
+        call=call_to_wire(item.call),
+        projection=projection_to_wire(item.projection),
+        refusal=refusal_to_wire(item.refusal),
     )
 
 
@@ -499,6 +510,9 @@ def _query_input_from_wire(message: pb.QueryInput) -> QueryInput:
         else None,
         slices=slices_from_wire(message.slices),
         ddl=message.ddl if message.HasField("ddl") else None,
+        call=call_of(message),
+        projection=projection_of(message),
+        refusal=refusal_of(message),
     )
 
 

@@ -61,8 +61,23 @@ class Changes:
         return Changes(self.rows, pa.chunked_array([once]), self.offsets)
 
 
-def read_changes(source: Source, columns: pa.Schema, vocabulary: DatasetVocabulary) -> Changes:
-    """The changes in a slice, rows with exactly `columns`; missing ones are null.
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Rows, the operation of each (Int32), and its offset."""
+
+    rows: pa.Table
+    operations: pa.ChunkedArray
+    offsets: pa.ChunkedArray
+
+    def as_changes(self) -> Changes:
+        """The same with weights."""
+        added = pc.is_in(self.operations, value_set=_codes(OperationType.APPEND, OperationType.CORRECT_TO))
+        diffs = pc.if_else(added, pa.scalar(1, pa.int64()), pa.scalar(-1, pa.int64()))
+        return Changes(self.rows, diffs, self.offsets)
+
+
+def read_records(source: Source, columns: pa.Schema, vocabulary: DatasetVocabulary) -> Records:
+    """The records in a slice, rows with exactly `columns`; missing ones are null.
 
     Raises InvalidData if the file is not such a slice.
     """
@@ -75,9 +90,15 @@ def read_changes(source: Source, columns: pa.Schema, vocabulary: DatasetVocabula
     if operations.null_count or not pc.all(known, min_count=0).as_py():
         raise InvalidData("a slice has unknown operation types", place=Place(field=vocabulary.operation_type))
     rows = [_column(table, field) for field in columns]
-    added = pc.is_in(operations, value_set=_codes(OperationType.APPEND, OperationType.CORRECT_TO))
-    diffs = pc.if_else(added, pa.scalar(1, pa.int64()), pa.scalar(-1, pa.int64()))
-    return Changes(pa.table(rows, schema=columns), diffs, table.column(vocabulary.offset))
+    return Records(pa.table(rows, schema=columns), operations, table.column(vocabulary.offset))
+
+
+def read_changes(source: Source, columns: pa.Schema, vocabulary: DatasetVocabulary) -> Changes:
+    """The changes in a slice, rows with exactly `columns`; missing ones are null.
+
+    Raises InvalidData if the file is not such a slice.
+    """
+    return read_records(source, columns, vocabulary).as_changes()
 
 
 def _column(table: pa.Table, field: pa.Field) -> pa.ChunkedArray:

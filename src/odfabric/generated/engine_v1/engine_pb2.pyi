@@ -322,18 +322,48 @@ class ExecuteTransformResponse(_message.Message):
     def __init__(self, progress: _Optional[_Union[Progress, _Mapping]] = ..., success: _Optional[_Union[ExecuteTransformSuccess, _Mapping]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ...) -> None: ...
 
 class QueryInput(_message.Message):
-    __slots__ = ("alias", "vocabulary", "data_schema_json", "slices", "ddl")
+    __slots__ = ("alias", "vocabulary", "data_schema_json", "slices", "ddl", "call", "projection", "refusal")
     ALIAS_FIELD_NUMBER: _ClassVar[int]
     VOCABULARY_FIELD_NUMBER: _ClassVar[int]
     DATA_SCHEMA_JSON_FIELD_NUMBER: _ClassVar[int]
     SLICES_FIELD_NUMBER: _ClassVar[int]
     DDL_FIELD_NUMBER: _ClassVar[int]
+    CALL_FIELD_NUMBER: _ClassVar[int]
+    PROJECTION_FIELD_NUMBER: _ClassVar[int]
+    REFUSAL_FIELD_NUMBER: _ClassVar[int]
     alias: str
     vocabulary: Vocabulary
     data_schema_json: str
     slices: _containers.RepeatedCompositeFieldContainer[SliceFile]
     ddl: str
-    def __init__(self, alias: _Optional[str] = ..., vocabulary: _Optional[_Union[Vocabulary, _Mapping]] = ..., data_schema_json: _Optional[str] = ..., slices: _Optional[_Iterable[_Union[SliceFile, _Mapping]]] = ..., ddl: _Optional[str] = ...) -> None: ...
+    call: TableCall
+    projection: Projection
+    refusal: CallRefusal
+    def __init__(self, alias: _Optional[str] = ..., vocabulary: _Optional[_Union[Vocabulary, _Mapping]] = ..., data_schema_json: _Optional[str] = ..., slices: _Optional[_Iterable[_Union[SliceFile, _Mapping]]] = ..., ddl: _Optional[str] = ..., call: _Optional[_Union[TableCall, _Mapping]] = ..., projection: _Optional[_Union[Projection, _Mapping]] = ..., refusal: _Optional[_Union[CallRefusal, _Mapping]] = ...) -> None: ...
+
+class TableCall(_message.Message):
+    __slots__ = ("name", "arguments")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ARGUMENTS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    arguments: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., arguments: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Projection(_message.Message):
+    __slots__ = ("keys", "as_of_ms")
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    AS_OF_MS_FIELD_NUMBER: _ClassVar[int]
+    keys: _containers.RepeatedScalarFieldContainer[str]
+    as_of_ms: int
+    def __init__(self, keys: _Optional[_Iterable[str]] = ..., as_of_ms: _Optional[int] = ...) -> None: ...
+
+class CallRefusal(_message.Message):
+    __slots__ = ("message", "hint")
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    HINT_FIELD_NUMBER: _ClassVar[int]
+    message: str
+    hint: str
+    def __init__(self, message: _Optional[str] = ..., hint: _Optional[str] = ...) -> None: ...
 
 class QueryRequest(_message.Message):
     __slots__ = ("sql", "inputs", "skip", "limit", "bytes_max", "wall_ms_max", "output_path")

@@ -7,22 +7,37 @@ before the engine starts. Not here: whether the SQL is admissible (the engine's 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from odfabric.domain.chain.schema_evolution import current_schema
 from odfabric.domain.chain.walk import data_slices_down
-from odfabric.errors import InvalidRequest, LimitExceeded, NotFound
+from odfabric.errors import InvalidRequest, LimitExceeded, NotFound, Place
+from odfabric.formats.identifiers.references import parse_dataset_ref
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.data_schema import DataSchema
 from odfabric.model.engine import QueryInput, QueryRequest, QueryResult, SliceFile
 from odfabric.model.identity import DatasetAlias, DatasetId
+from odfabric.model.instant import Instant
+from odfabric.model.moment import SystemMoment
 from odfabric.model.multihash import Multihash
 from odfabric.model.offsets import OffsetRange
+from odfabric.model.table_function import CallRefusal, TableCall
+from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric.ports.datasets.exchange import Exchange
 from odfabric.ports.engine import Engine, ProgressListener
+from odfabric.usecases.chain.moments import block_at, state_at
 from odfabric.usecases.chain.repository import Repository
+from odfabric.usecases.queries.table_functions import (
+    Find,
+    ReadSlices,
+    calls_of,
+    projection_of,
+    resolved,
+    without_calls,
+)
 
 CATALOG_PAGE_ROWS = 1000
 DEFAULT_LIMIT = 100
@@ -44,11 +59,14 @@ class PinnedDataset:
 class QueryData:
     """A query.
 
-    With `datasets` only those exist; otherwise all datasets of the node that the text mentions.
+    With `datasets` only those exist; otherwise all datasets of the node that the text mentions. `as_at`: those without a block are read
+    as known then; `as_of`: a dataset is the rows of it that held then, not its records.
     """
 
     sql: str
     datasets: tuple[PinnedDataset, ...] | None = None
+    as_at: SystemMoment | None = None
+    as_of: Instant | None = None
     skip: int = 0
     limit: int = DEFAULT_LIMIT
 
@@ -64,6 +82,14 @@ class QueryLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CalledDataset:
+    """A call of a table function, its dataset, and the last block that it read."""
+
+    call: TableCall
+    dataset: PinnedDataset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QueryAnswer:
     """An Arrow IPC stream file in the session folder, its content and its sources."""
 
@@ -71,6 +97,7 @@ class QueryAnswer:
     rows: int
     data_schema: DataSchema
     inputs: tuple[PinnedDataset, ...]
+    calls: tuple[CalledDataset, ...] = ()
 
 
 def query_data(
@@ -92,15 +119,18 @@ def query_data(
     Raises InvalidQuery, LimitExceeded, InvalidRequest for skip and limit, NotFound for a dataset or block that is not here.
     """
     _check_request(request, limits)
-    pinned = request.datasets
-    if pinned is None:
-        pinned = tuple(_mentioned(request.sql, repository))
-    inputs = tuple(_query_input(number, dataset, folder, repository, exchange) for number, dataset in enumerate(pinned))
+    files = _Files(repository, exchange, folder)
+    pinned = _pinned(request, repository)
+    inputs = [_table(dataset, request, files) for dataset in pinned]
+    calls = calls_of(request.sql)
+    find = partial(_find, pinned=pinned if request.datasets is not None else None, asked=request, repository=repository)
+    found = {call: resolved(call, repository=repository, find=find, as_of=request.as_of) for call in calls}
+    inputs += [_called(call, what, files) for call, what in found.items()]
     output = folder / "answer"
     result: QueryResult = engine.query(
         QueryRequest(
             sql=request.sql,
-            inputs=tuple(found for found, _ in inputs),
+            inputs=tuple(inputs),
             skip=request.skip,
             limit=min(request.limit, limits.rows_max),
             bytes_max=limits.bytes_max,
@@ -113,7 +143,8 @@ def query_data(
         path=output,
         rows=result.rows,
         data_schema=result.data_schema,
-        inputs=tuple(dataset for _, dataset in inputs),
+        inputs=pinned + tuple(_named_by(found, find, pinned)),
+        calls=tuple(_read_by(call, what) for call, what in found.items() if isinstance(what, ReadSlices)),
     )
 
 
@@ -145,28 +176,111 @@ def _entries(repository: Repository) -> Iterator[CatalogEntry]:
         after = page[-1].alias
 
 
-def _query_input(
-    number: int, dataset: PinnedDataset, folder: Path, repository: Repository, exchange: Exchange
-) -> tuple[QueryInput, PinnedDataset]:
-    head = repository.head(repository.resolve(dataset.id).id).hash
-    pin = dataset.block_hash or head
-    if pin != head and not repository.chains.contains(dataset.id, pin):
-        raise NotFound("block", str(pin), hint=f"it is not in the chain of {dataset.id}")
-    state = repository.state(dataset.id, pin)
-    slices = tuple(_slices(number, dataset.id, pin, folder, repository, exchange))
-    found = QueryInput(
-        alias=dataset.alias, vocabulary=state.vocabulary, data_schema=current_schema(state), slices=slices
+def _pinned(request: QueryData, repository: Repository) -> tuple[PinnedDataset, ...]:
+    """The datasets of a query, each with the block up to which it is read."""
+    if request.datasets is not None:
+        return tuple(_at(each, request.as_at, repository) for each in request.datasets)
+    named = list(_mentioned(without_calls(request.sql), repository))
+    if isinstance(request.as_at, Multihash) and len({each.id for each in named}) > 1:
+        raise InvalidRequest(
+            "a block is one of one dataset, and the query reads several",
+            place=Place(field="asAt"),
+            hint="give a time, or pin each dataset: datasets: [{id, alias, blockHash}]",
+        )
+    found = []
+    for each in named:
+        try:
+            found.append(_at(each, request.as_at, repository))
+        except NotFound:
+            # What came later was not there; a block that is of no such dataset is a mistake.
+            if not isinstance(request.as_at, Instant):
+                raise
+    return tuple(found)
+
+
+def _at(dataset: PinnedDataset, moment: SystemMoment | None, repository: Repository) -> PinnedDataset:
+    wanted = moment if dataset.block_hash is None else dataset.block_hash
+    block = block_at(repository.resolve(dataset.id), wanted, repository=repository)
+    return PinnedDataset(id=dataset.id, alias=dataset.alias, block_hash=block.hash)
+
+
+def _find(
+    name: str, *, pinned: tuple[PinnedDataset, ...] | None, asked: QueryData, repository: Repository
+) -> tuple[CatalogEntry, Multihash]:
+    """The dataset that a call names, and the last block up to which it may be read."""
+    if pinned is not None:
+        known = next((each for each in pinned if each.alias == name), None)
+        if known is None or known.block_hash is None:
+            raise NotFound("dataset", name, hint="the query has only the datasets that it lists")
+        return repository.resolve(known.id), known.block_hash
+    entry = repository.resolve(parse_dataset_ref(name))
+    return entry, block_at(entry, asked.as_at, repository=repository).hash
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """Makes slices local files of the session, each once."""
+
+    repository: Repository
+    exchange: Exchange
+    folder: Path
+
+    def between(self, dataset: DatasetId, head: Multihash, after: Multihash | None = None) -> tuple[SliceFile, ...]:
+        """Slices of `(after, head]`, oldest first."""
+        files = []
+        for data in data_slices_down(self.repository.blocks(dataset), head, tail=after):
+            path = self.folder / f"{dataset.multibase}-{data.physical_hash}"
+            if not path.exists():
+                self.repository.materialize(dataset, "data", data.physical_hash, path)
+            offsets = OffsetRange.from_wire(data.offset_interval)
+            files.append(SliceFile(path=path.relative_to(self.exchange.root).as_posix(), offsets=offsets))
+        return tuple(files[::-1])
+
+
+def _table(dataset: PinnedDataset, request: QueryData, files: _Files) -> QueryInput:
+    """A dataset under its name: its records, or its rows at the moment of the query."""
+    assert dataset.block_hash is not None
+    entry = files.repository.resolve(dataset.id)
+    block = block_at(entry, dataset.block_hash, repository=files.repository)
+    state = state_at(entry, block, repository=files.repository)
+    return QueryInput(
+        alias=dataset.alias,
+        vocabulary=state.vocabulary,
+        data_schema=current_schema(state),
+        slices=files.between(dataset.id, dataset.block_hash),
+        projection=None if request.as_of is None else projection_of(state, request.as_of),
     )
-    return found, PinnedDataset(id=dataset.id, alias=dataset.alias, block_hash=pin)
 
 
-def _slices(
-    number: int, dataset: DatasetId, head: Multihash, folder: Path, repository: Repository, exchange: Exchange
-) -> Sequence[SliceFile]:
-    files = []
-    for data in data_slices_down(repository.blocks(dataset), head):
-        path = folder / f"{number}-{data.physical_hash}"
-        repository.materialize(dataset, "data", data.physical_hash, path)
-        offsets = OffsetRange.from_wire(data.offset_interval)
-        files.append(SliceFile(path=path.relative_to(exchange.root).as_posix(), offsets=offsets))
-    return files[::-1]
+def _called(call: TableCall, what: ReadSlices | CallRefusal, files: _Files) -> QueryInput:
+    """The table of a call, or its refusal."""
+    if isinstance(what, CallRefusal):
+        return QueryInput(alias="", vocabulary=DatasetVocabulary(), data_schema=None, call=call, refusal=what)
+    return QueryInput(
+        alias="",
+        vocabulary=what.state.vocabulary,
+        data_schema=current_schema(what.state),
+        slices=files.between(what.entry.id, what.block.hash, what.after),
+        call=call,
+        projection=what.projection,
+    )
+
+
+def _named_by(
+    found: Mapping[TableCall, ReadSlices | CallRefusal], find: Find, pinned: tuple[PinnedDataset, ...]
+) -> Iterator[PinnedDataset]:
+    """Datasets that only calls name, with the last block up to which they may be read.
+
+    With them among its `datasets` the query gives the same answer again.
+    """
+    known = {each.alias for each in pinned}
+    for call, what in found.items():
+        alias = call.arguments[0]
+        if isinstance(what, ReadSlices) and alias not in known:
+            known.add(alias)
+            yield PinnedDataset(id=what.entry.id, alias=alias, block_hash=find(alias)[1])
+
+
+def _read_by(call: TableCall, what: ReadSlices) -> CalledDataset:
+    dataset = PinnedDataset(id=what.entry.id, alias=call.arguments[0], block_hash=what.block.hash)
+    return CalledDataset(call=call, dataset=dataset)

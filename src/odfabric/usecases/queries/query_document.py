@@ -77,6 +77,13 @@ def _input(request: QueryData, form: QueryForm, answer: QueryAnswer) -> dict[str
         "skip": request.skip,
         "limit": request.limit,
     }
+    if request.as_of is not None:
+        found["asOf"] = str(request.as_of)
+    if answer.calls:
+        found["tableFunctions"] = [
+            {"call": str(each.call), "id": str(each.dataset.id), "blockHash": str(each.dataset.block_hash)}
+            for each in answer.calls
+        ]
     if form.schema_format is not None:
         found["schemaFormat"] = form.schema_format
     return found

@@ -19,11 +19,14 @@ from odfabric.formats.json_values.json_rows import parse_data_format, rows_docum
 from odfabric.formats.manifests.schema_rendering import parse_schema_format, render_schema
 from odfabric.formats.slices.arrow_schema import data_schema_to_arrow
 from odfabric.formats.slices.slice_parquet import open_slice
-from odfabric.model.commit import CatalogEntry, Head
+from odfabric.model.commit import CatalogEntry
 from odfabric.model.data_schema import DataSchema
+from odfabric.model.moment import SystemMoment
+from odfabric.model.multihash import Multihash
 from odfabric.model.offsets import OffsetRange
 from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric.ports.datasets.exchange import Exchange
+from odfabric.usecases.chain.moments import block_at, state_at
 from odfabric.usecases.chain.repository import Repository
 
 
@@ -31,7 +34,7 @@ from odfabric.usecases.chain.repository import Repository
 class ReadTail:
     """Which rows, counted from the end, in which form, and with which columns.
 
-    All if None.
+    All columns if None. `as_at`: as known after a block, or after the last block at or before a time; by default after the head.
     """
 
     skip: int
@@ -39,14 +42,17 @@ class ReadTail:
     data_format: str
     schema_format: str | None
     columns: frozenset[str] | None = None
+    as_at: SystemMoment | None = None
 
 
 def read_tail(
     entry: CatalogEntry, asked: ReadTail, *, repository: Repository, exchange: Exchange, rows_max: int
 ) -> dict[str, object]:
-    """Rows in order of offset. Raises InvalidRequest, LimitExceeded, Corrupt.
+    """Rows in order of offset.
 
-    `{data, dataFormat, nonFiniteColumns?, schema?, schemaFormat?}`.
+    Raises InvalidRequest, LimitExceeded, NotFound, Corrupt.
+
+    `{block?, data, dataFormat, nonFiniteColumns?, schema?, schemaFormat?}`; the block where the caller asks for a moment.
     """
     data_format = parse_data_format(asked.data_format)
     schema_format = parse_schema_format(asked.schema_format) if asked.schema_format is not None else None
@@ -54,13 +60,15 @@ def read_tail(
         raise InvalidRequest("skip and limit must not be negative", place=Place(field="skip"))
     if asked.limit > rows_max:
         raise LimitExceeded("too many rows", limit="tail_rows_max", maximum=rows_max)
-    head, state = repository.current(entry.id)
+    block = block_at(entry, asked.as_at, repository=repository)
+    state = state_at(entry, block, repository=repository)
     schema = _chosen(current_schema(state) or DataSchema(fields=()), asked)
     with exchange.session() as folder:
-        pieces = list(_newest(entry, head, state.vocabulary, asked, folder, repository))
+        pieces = list(_newest(entry, block.hash, state.vocabulary, asked, folder, repository))
     target = _target(schema, pieces)
     table = pa.concat_tables([_aligned(piece, target) for piece in pieces[::-1]] or [target.empty_table()])
-    answer: dict[str, object] = {**rows_document(table, data_format)}
+    answer: dict[str, object] = {} if asked.as_at is None else {"block": str(block.hash)}
+    answer |= rows_document(table, data_format)
     if schema_format is not None:
         answer |= {"schema": render_schema(schema, schema_format), "schemaFormat": schema_format.value}
     return answer
@@ -74,7 +82,7 @@ def _chosen(schema: DataSchema, asked: ReadTail) -> DataSchema:
 
 def _newest(
     entry: CatalogEntry,
-    head: Head,
+    head: Multihash,
     vocabulary: DatasetVocabulary,
     asked: ReadTail,
     folder: Path,
@@ -83,7 +91,7 @@ def _newest(
     """The asked rows slice by slice, newest slice first, each in order of offset."""
     to_skip, to_take = asked.skip, asked.limit
     columns = None if asked.columns is None else asked.columns | {vocabulary.offset}
-    for data in data_slices_down(repository.blocks(entry.id), head.hash):
+    for data in data_slices_down(repository.blocks(entry.id), head):
         if to_take == 0:
             return
         offsets = OffsetRange.from_wire(data.offset_interval)

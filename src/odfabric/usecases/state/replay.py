@@ -13,7 +13,7 @@ import pyarrow as pa
 from odfabric.domain.chain.walk import data_slices_down
 from odfabric.errors import Corrupt, InvalidData, LimitExceeded
 from odfabric.formats.identifiers.dataset_layout import DATA
-from odfabric.formats.slices.state_rows import Changes, added_up, read_changes
+from odfabric.formats.slices.state_rows import Changes, Records, added_up, read_records
 from odfabric.model.identity import DatasetId
 from odfabric.model.metadata import DataSlice
 from odfabric.model.multihash import Multihash
@@ -48,12 +48,26 @@ def changes_of(
 
     Raises Corrupt for a slice that is missing, damaged, or does not fit the columns.
     """
+    for records in records_of(dataset, slices, columns, vocabulary, repository=repository, exchange=exchange):
+        yield records.as_changes()
+
+
+def records_of(
+    dataset: DatasetId,
+    slices: Iterable[DataSlice],
+    columns: pa.Schema,
+    vocabulary: DatasetVocabulary,
+    *,
+    repository: Repository,
+    exchange: Exchange,
+) -> Iterator[Records]:
+    """The records of each slice. Raises as `changes_of`."""
     for data in slices:
         with exchange.session() as folder:
             path = folder / str(data.physical_hash)
             repository.materialize(dataset, DATA, data.physical_hash, path)
             try:
-                found = read_changes(path, columns, vocabulary)
+                found = read_records(path, columns, vocabulary)
             except InvalidData as error:
                 message = f"data object {data.physical_hash} of {dataset} cannot be read: {error.message}"
                 raise Corrupt(message, object_name=str(data.physical_hash)) from error

@@ -10,8 +10,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from odfabric.domain.people.access import Subject
+from odfabric.errors import NotFound
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.engine import EngineProgress
+from odfabric.model.multihash import Multihash
 from odfabric.ports.datasets.state_index import StateIndex
 from odfabric.usecases.queries.query_data import QueryAnswer, QueryData, QueryLimits, query_data
 from odfabric.usecases.queries.query_document import QueryForm, query_document
@@ -41,8 +43,15 @@ class RowVerbs:
             rows_max=core.settings.tail_rows_max,
         )
 
+    def block_numbered(self, entry: CatalogEntry, number: int) -> Multihash:
+        """The block of a number, or the head for a greater one. Raises NotFound."""
+        found = next(self.core.repository.chains.rows_down(entry.id, from_sequence=number), None)
+        if found is None:
+            raise NotFound("dataset", str(entry.alias))
+        return found.hash
+
     def state(self, entry: CatalogEntry, asked: ReadState) -> dict[str, object]:
-        """The state as of a block or a time."""
+        """The state at a moment."""
         core, settings = self.core, self.core.settings
         ports = StatePorts(
             repository=core.repository,

@@ -146,9 +146,22 @@ def test_rows_show_operations_as_words_and_nulls_as_such(stranger: httpx.Client)
 
 def test_the_state_is_that_of_a_block(stranger: httpx.Client) -> None:
     state = stranger.get("/ann/cities/-/rows?view=state")
-    assert "As of block" in text_of(state)
+    assert "Known after block" in text_of(state)
+    assert re.search(r'type="range" name="number" min="0" max="(\d+)" value="\1"', state.text)
+    before = stranger.get("/ann/cities/-/rows", params={"view": "state", "number": "1"})
+    assert "Known after block 1," in text_of(before)
+    assert "No rows here" in text_of(before)
+    # A time that is written wins over the slider, which always has a value.
+    late = stranger.get("/ann/cities/-/rows", params={"view": "state", "number": "1", "at": "9999-01-01T00:00:00Z"})
+    assert "1 to 2 of 2" in text_of(late)
+    held = stranger.get("/ann/cities/-/rows", params={"view": "state", "held": "2025-12-31T23:59:59Z"})
+    assert "held at 2025-12-31T23:59:59Z" in text_of(held)
+    assert "No rows here" in text_of(held)
+    for wrong_moment in ({"at": "soon"}, {"held": "soon"}, {"at": "1970-01-01T00:00:00Z"}):
+        refused = stranger.get("/ann/cities/-/rows", params={"view": "state", **wrong_moment})
+        assert refused.status_code == 200
+        assert 'role="alert"' in refused.text
     wrong = stranger.get("/ann/cities/-/rows?view=state&block=nonsense")
-    assert wrong.status_code == 400
     assert 'role="alert"' in wrong.text
 
 

@@ -20,6 +20,7 @@ from odfabric_api.bodies.json_answer import JsonAnswer
 from odfabric_api.bodies.schemas import Accepted, Metadata, PushResult, Rows, TrialResult, answers
 from odfabric_api.bodies.streamed_body import body_chunks
 from odfabric_api.capacity import Capacity
+from odfabric_api.moments import AS_AT, system_moment_of
 from odfabric_api.preconditions import (
     IF_MATCH,
     flag_of,
@@ -114,6 +115,7 @@ def tail(
     entry: ReadableDataset,
     skip: Annotated[int, Query(ge=0)] = 0,
     limit: Annotated[int, Query(ge=0)] = 100,
+    as_at: Annotated[str | None, AS_AT] = None,
     data_format: Annotated[str, Query(alias="dataFormat", description="JsonAoS, JsonSoA or JsonAoA")] = "JsonAoS",
     schema_format: Annotated[
         str | None,
@@ -122,8 +124,17 @@ def tail(
         ),
     ] = None,
 ) -> Response:
-    """Rows in order of offset, the last `limit` after leaving out the last `skip`."""
-    asked = ReadTail(skip=skip, limit=limit, data_format=data_format, schema_format=schema_format)
+    """Rows in order of offset, the last `limit` after leaving out the last `skip`.
+
+    With `asAt` the last ones known then; the answer names their `block`.
+    """
+    asked = ReadTail(
+        skip=skip,
+        limit=limit,
+        data_format=data_format,
+        schema_format=schema_format,
+        as_at=system_moment_of(as_at),
+    )
     return JsonAnswer(node_of(request).rows.tail(entry, asked))
 
 

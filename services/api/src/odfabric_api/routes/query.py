@@ -16,6 +16,7 @@ from odfabric_api.bodies.json_answer import JsonAnswer
 from odfabric_api.bodies.json_body import JsonModel, json_body, parse_model, read_json
 from odfabric_api.bodies.schemas import QueryAnswer, answers
 from odfabric_api.capacity import Capacity, while_client_waits
+from odfabric_api.moments import AS_AT, AS_OF, event_moment_of, system_moment_of
 
 router = APIRouter(tags=["query"])
 
@@ -51,6 +52,18 @@ class QueryBody(JsonModel):
     datasets: list[QueryDatasetBody] | None = Field(
         None, max_length=QUERY_DATASETS_MAX, description="Only these exist; null: all that the text mentions"
     )
+    as_at: str | None = Field(
+        None,
+        alias="asAt",
+        max_length=200,
+        description="Datasets without a block are read as known then: an RFC 3339 time, or a block's hash if there is one dataset",
+    )
+    as_of: str | None = Field(
+        None,
+        alias="asOf",
+        max_length=100,
+        description="RFC 3339 time: a dataset is the rows that held then, in the place of its records",
+    )
     skip: int = Field(0, ge=0, le=INT64_MAX)
     limit: int = Field(100, ge=0, le=INT64_MAX)
 
@@ -62,7 +75,10 @@ class QueryBody(JsonModel):
     openapi_extra=json_body(QueryBody, required=True),
 )
 async def post_query(request: Request, caller: Anybody) -> Response:
-    """`{output: {data, dataFormat, schema?, schemaFormat?}, input?}`; no proofs yet."""
+    """`{output: {data, dataFormat, schema?, schemaFormat?}, input?}`; no proofs yet.
+
+    `input` names the block up to which each dataset was read; with its `datasets` the query gives the same answer again.
+    """
     bytes_max = node_of(request).settings.query_body_bytes_max
     body = await read_json(request, QueryBody, bytes_max=bytes_max, limit="query_body_bytes_max")
     return await _answer(request, caller, body)
@@ -78,6 +94,8 @@ async def get_query(
     short_format: Annotated[str | None, Query(alias="format", description="The same as dataFormat")] = None,
     include: Annotated[str, Query(description="Comma list of Input, Schema")] = "",
     schema_format: Annotated[str | None, Query(alias="schemaFormat")] = None,
+    as_at: Annotated[str | None, AS_AT] = None,
+    as_of: Annotated[str | None, AS_OF] = None,
     skip: Annotated[int, Query(ge=0, le=INT64_MAX)] = 0,
     limit: Annotated[int, Query(ge=0, le=INT64_MAX)] = 100,
 ) -> Response:
@@ -88,6 +106,8 @@ async def get_query(
         "dataFormat": data_format or short_format or "JsonAoS",
         "include": [part.strip() for part in include.split(",") if part.strip()],
         "schemaFormat": schema_format,
+        "asAt": as_at,
+        "asOf": as_of,
         "skip": skip,
         "limit": limit,
     }
@@ -96,7 +116,14 @@ async def get_query(
 
 async def _answer(request: Request, caller: Subject, body: QueryBody) -> Response:
     capacity: Capacity = request.app.state.capacity
-    asked = QueryData(sql=body.query, datasets=_pinned(body.datasets), skip=body.skip, limit=body.limit)
+    asked = QueryData(
+        sql=body.query,
+        datasets=_pinned(body.datasets),
+        as_at=system_moment_of(body.as_at),
+        as_of=event_moment_of(body.as_of),
+        skip=body.skip,
+        limit=body.limit,
+    )
     form = QueryForm(
         data_format=body.data_format,
         include=tuple(body.include),

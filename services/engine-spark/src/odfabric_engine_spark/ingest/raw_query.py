@@ -22,6 +22,7 @@ from odfabric.formats.slices.slice_schema import new_slice_schema
 from odfabric.model.engine import QueryInput, QueryRequest, QueryResult
 from odfabric.model.metadata import TransformSql
 from odfabric_engine_spark.rows.slice_reader import read_slices
+from odfabric_engine_spark.rows.time_projection import projected
 from odfabric_engine_spark.spark.calls.call import EngineCall
 from odfabric_engine_spark.spark.catalyst.plan_nodes import Catalyst, analysed
 from odfabric_engine_spark.spark.frames.result_rows import batches_of
@@ -30,6 +31,7 @@ from odfabric_engine_spark.sql.constants.failing_constants import at_failing_con
 from odfabric_engine_spark.sql.gate import ENGINE_NAME, run_gated_steps
 from odfabric_engine_spark.sql.parsed_plan_rules import Mode
 from odfabric_engine_spark.sql.refusal import refusal, shown
+from odfabric_engine_spark.sql.table_functions import named_calls
 
 ROWS_MAX = 2**31 - 1
 """Spark counts the rows that it leaves out or gives in 32 bits."""
@@ -43,9 +45,13 @@ def run_query(request: QueryRequest, call: EngineCall) -> QueryResult:
     if max(request.limit, request.skip) > ROWS_MAX:
         raise InvalidRequest(f"an answer has at most {ROWS_MAX} rows, and as many may be skipped")
     call.progress("validate")
-    tables = _tables(request.inputs, call)
-    query = TransformSql(engine=ENGINE_NAME, query=request.sql)
-    frame = run_gated_steps(call.session, query, tables, mode=Mode.QUERY, settings=call.settings)
+    named = named_calls(call.session, request.sql, request.inputs, settings=call.settings)
+    tables = _tables(named.inputs, call)
+    query = TransformSql(engine=ENGINE_NAME, query=named.sql)
+    try:
+        frame = run_gated_steps(call.session, query, tables, mode=Mode.QUERY, settings=call.settings)
+    except InvalidQuery as error:
+        raise named.in_words_of_user(error) from None
     schema = _result_schema(frame)
     page = (frame.offset(request.skip) if request.skip else frame).limit(request.limit)
     call.progress("query")
@@ -68,7 +74,10 @@ def _tables(inputs: tuple[QueryInput, ...], call: EngineCall) -> dict[str, DataF
             )
         empty = new_slice_schema((), vocabulary=one.vocabulary)
         schema = empty if one.data_schema is None else data_schema_to_arrow(one.data_schema, encodings=False)
-        tables[one.alias] = read_slices(call, one.slices, schema)
+        records = read_slices(call, one.slices, schema)
+        if one.projection is not None:
+            records = projected(call, records, one.projection, vocabulary=one.vocabulary, slices=one.slices)
+        tables[one.alias] = records
     return tables
 
 

@@ -286,7 +286,7 @@ class ParsedGate:
         return ParsedQuery(sql=sql, plan=plan, lateness=least, aliases=aliases, tables=_tables(nodes))
 
     def _nodes(self, plan: Plan) -> Iterator[_Node]:
-        for count, node in enumerate(_walk(plan)):
+        for count, node in enumerate(parsed_nodes(plan)):
             if count >= self._settings.plan_nodes_max:
                 raise LimitExceeded(
                     "the query is too large", limit="plan_nodes_max", maximum=self._settings.plan_nodes_max
@@ -404,7 +404,7 @@ class ParsedGate:
             )
 
 
-def _walk(plan: Plan) -> Iterator[_Node]:
+def parsed_nodes(plan: Plan) -> Iterator[_Node]:
     """All that the parser made: plans, expressions, bodies of WITH, windows.
 
     Plans within expressions, named windows.

@@ -75,6 +75,10 @@ ELSEWHERE: Mapping[str, str] = {
     "epoch_ms": "unix_millis(time), or timestamp_millis(number) the other way round",
     "format_datetime": _FORMAT_TIME,
     "gen_random_uuid": _RANDOM,
+    **dict.fromkeys(
+        ("as_at", "as_of", "changes", "to_table"),
+        "a transform reads all records of its inputs as they come: ask for moments in queries, outside of transforms",
+    ),
     "generate_series": "explode(sequence(first, last, step))",
     "generate_uuid": _RANDOM,
     "getdate": _CLOCK,
@@ -140,6 +144,10 @@ TABLES_ELSEWHERE: Mapping[str, str] = {
     **dict.fromkeys(
         ("variant_explode", "variant_explode_outer"),
         "write explode(cast(try_parse_json(text):list as array<string>))",
+    ),
+    **dict.fromkeys(
+        ("as_at", "as_of", "changes", "to_table"),
+        "a transform reads all records of its inputs as they come: ask for moments in queries, outside of transforms",
     ),
     "generate_series": "range(first, last), or explode(sequence(first, last, step))",
     "table": "name the table itself",

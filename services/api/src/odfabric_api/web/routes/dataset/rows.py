@@ -13,9 +13,10 @@ from anyio import to_thread
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from odfabric.errors import InvalidQuery, InvalidRequest, LimitExceeded
-from odfabric.formats.identifiers.multihash import parse_multihash
+from odfabric.errors import InvalidQuery, InvalidRequest, LimitExceeded, NotFound
+from odfabric.formats.identifiers.moments import parse_event_moment, parse_system_moment
 from odfabric.model.commit import CatalogEntry
+from odfabric.model.moment import SystemMoment
 from odfabric.ports.engine import ProgressListener
 from odfabric.usecases.datasets.describe_dataset import Column, DatasetDescription
 from odfabric.usecases.queries.row_query import COMPARED, RowFilter, RowOrder, profile_query, rows_query
@@ -41,6 +42,15 @@ _Found = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _Moment:
+    """Which state: as at a time, block or number of a block, as of an event time."""
+
+    at: str
+    number: int | None
+    held: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
     """A query for records after the first `skip`, of columns from number `first`."""
 
@@ -56,7 +66,10 @@ async def get_rows(
     entry: ReadableDataset,
     caller: Caller,
     view: Annotated[Literal["changelog", "state"], Query()] = "changelog",
-    block: Annotated[str, Query(max_length=200, description="As of this block; default: the head")] = "",
+    block: Annotated[str, Query(max_length=200, description="State as at this block; default: the head")] = "",
+    at: Annotated[str, Query(max_length=200, description="State as at this time or block")] = "",
+    number: Annotated[int | None, Query(ge=0, description="State as at the block of this number")] = None,
+    held: Annotated[str, Query(max_length=100, description="State as of this event time")] = "",
     skip: Annotated[int, Query(ge=0)] = 0,
     columns: Annotated[int, Query(ge=0, description="Columns left out")] = 0,
     column: Annotated[str, Query(max_length=300, description="Column of the filter")] = "",
@@ -68,11 +81,22 @@ async def get_rows(
 ) -> Response:
     """A page of rows.
 
-    The changelog comes newest first, unless it is filtered or sorted, which the engine does; the state in order of key.
+    The state is as known at a moment and as held at one, by default now. The changelog comes newest first, unless it is filtered or sorted, which the engine does; the state in order of key.
 
     What the engine does follows in a second request with `wait`: a page never keeps its reader waiting for the engine.
     """
-    asked = {"view": view, "block": block, "skip": skip, "column": column, "operator": operator, "value": value}
+    moment = _Moment(at=block or at.strip(), number=number, held=held.strip())
+    asked = {
+        "view": view,
+        "block": block,
+        "at": at,
+        "number": number,
+        "held": held,
+        "skip": skip,
+        "column": column,
+        "operator": operator,
+        "value": value,
+    }
     asked |= {"sort": sort, "down": down, "limit": PAGE_ROWS}
     is_asked_for = view == "changelog" and bool(column or sort)
 
@@ -80,7 +104,7 @@ async def get_rows(
         if view == "state":
             if not wait and about.rows * len(about.columns) > STATE_CELLS_AT_ONCE_MAX:
                 return {"waiting": True}
-            return _state(request, entry, about, block=block, skip=skip, first=columns)
+            return _state(request, entry, about, moment, skip=skip, first=columns)
         if not is_asked_for:
             return _changelog(request, entry, about, skip=skip, first=columns)
         filter_ = RowFilter(column, _type_of(about, column), operator, value) if column else None
@@ -99,6 +123,7 @@ async def get_rows(
             "total": 0,
             "operation_at": None,
             "offsets": None,
+            "as_of": None,
             "has_more_columns": False,
             "sql": None,
             "refusal": None,
@@ -106,7 +131,7 @@ async def get_rows(
         }
         try:
             shown |= find(about, listener)
-        except (InvalidQuery, InvalidRequest, LimitExceeded) as error:
+        except (InvalidQuery, InvalidRequest, LimitExceeded, NotFound) as error:
             shown["refusal"] = error
         return {**asked, **shown, "first_column": columns, "columns_shown": COLUMNS_SHOWN, "operators": COMPARED}
 
@@ -233,14 +258,31 @@ def _cut(rows: list[list[Any]], first: int) -> list[list[Any]]:
 
 
 def _state(
-    request: Request, entry: CatalogEntry, about: DatasetDescription, *, block: str, skip: int, first: int
+    request: Request, entry: CatalogEntry, about: DatasetDescription, moment: _Moment, *, skip: int, first: int
 ) -> _Found:
-    as_of = parse_multihash(block) if block else None
-    asked = ReadState(as_of_block=as_of, skip=skip, limit=PAGE_ROWS, data_format="JsonAoA", schema_format="OdfJson")
-    answer: _Found = node_of(request).rows.state(entry, asked)
+    rows = node_of(request).rows
+    as_at: SystemMoment | None = None
+    if moment.at:
+        as_at = parse_system_moment(moment.at, field="at")
+    elif moment.number is not None:
+        as_at = rows.block_numbered(entry, moment.number)
+    asked = ReadState(
+        as_at=as_at,
+        as_of=parse_event_moment(moment.held, field="held") if moment.held else None,
+        skip=skip,
+        limit=PAGE_ROWS,
+        data_format="JsonAoA",
+        schema_format="OdfJson",
+    )
+    answer: _Found = rows.state(entry, asked)
     return {
         **_columns(about, [field["name"] for field in answer["schema"]["fields"]], first),
         "rows": _cut(answer["data"], first),
         "total": answer["rows"],
-        "as_of": {"block": answer["block"], "sequence": answer["sequenceNumber"], "time": answer["systemTime"]},
+        "as_of": {
+            "block": answer["block"],
+            "sequence": answer["sequenceNumber"],
+            "time": answer["systemTime"],
+            "held": answer.get("asOf"),
+        },
     }

@@ -1,0 +1,41 @@
+"""Moments on the time axes of a dataset, from text.
+
+Owns how somebody writes them: AS AT takes a time or the hash of a block, AS OF takes a time. Source: docs/reference/time.md; RFC 3339.
+"""
+
+from __future__ import annotations
+
+import re
+
+from odfabric.errors import InvalidName, InvalidRequest, Place
+from odfabric.formats.identifiers.multihash import parse_multihash
+from odfabric.model.instant import Instant
+from odfabric.model.moment import SystemMoment
+
+_SHOWN_MAX = 100
+_LIKE_A_TIME = re.compile(r"[+-]?\d{1,10}-")
+_TIME_HINT = "write an RFC 3339 time with its zone: 2026-01-31T12:00:00Z"
+
+
+def parse_event_moment(text: str, *, field: str) -> Instant:
+    """A time of AS OF. Raises InvalidRequest naming `field`."""
+    try:
+        return Instant.parse(text)
+    except ValueError:
+        raise InvalidRequest(
+            f"not an RFC 3339 time: {text[:_SHOWN_MAX]!r}", place=Place(field=field), hint=_TIME_HINT
+        ) from None
+
+
+def parse_system_moment(text: str, *, field: str) -> SystemMoment:
+    """A time or block of AS AT. Raises InvalidRequest naming `field`."""
+    if _LIKE_A_TIME.match(text):
+        return parse_event_moment(text, field=field)
+    try:
+        return parse_multihash(text)
+    except InvalidName:
+        raise InvalidRequest(
+            f"neither an RFC 3339 time nor the hash of a block: {text[:_SHOWN_MAX]!r}",
+            place=Place(field=field),
+            hint=f"{_TIME_HINT}, or a hash as in `odf log`: f1620..",
+        ) from None

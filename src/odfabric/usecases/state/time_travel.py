@@ -1,0 +1,184 @@
+"""The rows of a dataset at a block, and those of them that held at an event time.
+
+Invariant: every way to the rows gives the same ones. The state at a block is the nearest state that the index keeps with the records
+between the two added or taken back, or the sum of all records before it, whichever reads fewer records. What held at an event time is
+read from the records up to the block. Source: docs/reference/time.md; ADR 0015; ADR 0071.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from odfabric.domain.chain.projection import projection_keys
+from odfabric.domain.chain.schema_evolution import current_schema
+from odfabric.domain.chain.state import ChainState
+from odfabric.domain.chain.state_index import index_definition, row_columns
+from odfabric.errors import Corrupt, External, LimitExceeded, NotFound
+from odfabric.formats.slices.arrow_schema import data_schema_to_arrow
+from odfabric.formats.slices.state_rows import Changes, in_order, repeated
+from odfabric.formats.slices.time_rows import happened, last_rows
+from odfabric.model.commit import BlockRow, CatalogEntry
+from odfabric.model.data_schema import DataSchema
+from odfabric.model.instant import Instant
+from odfabric.model.metadata import DataSlice
+from odfabric.model.multihash import Multihash
+from odfabric.model.state_index import IndexDefinition, IndexFrontier, IndexMode
+from odfabric.ports.datasets.exchange import Exchange
+from odfabric.ports.datasets.state_index import StateIndex
+from odfabric.usecases.chain.repository import Repository
+from odfabric.usecases.state.index_state import usable_frontier
+from odfabric.usecases.state.replay import changes_of, net_rows, records_of, slices_up
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TravelPorts:
+    """What reading rows in time works with. `rows_max` bounds the rows that are left."""
+
+    repository: Repository
+    exchange: Exchange
+    index: StateIndex | None
+    rows_max: int
+    blocks_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """A state to begin with, and the slices between it and the block, oldest first.
+
+    `back` if the block is before the state.
+    """
+
+    base: Sequence[pa.Table]
+    slices: Sequence[DataSlice]
+    back: bool = False
+
+
+def rows_known(entry: CatalogEntry, block: BlockRow, schema: DataSchema, *, ports: TravelPorts) -> tuple[pa.Table, str]:
+    """Net rows after a block in order of key, and whether by `index` or `chain`.
+
+    `schema` has the columns of rows at the block.
+    """
+    _, present = ports.repository.current(entry.id)
+    definition = index_definition(present)
+    keys: tuple[str, ...] = ()
+    way: _Way | None = None
+    if isinstance(definition, IndexDefinition):
+        keys = definition.keys
+        if definition.mode is IndexMode.STATE and ports.index is not None:
+            way = _from_index(definition, block, ports.index, ports)
+    source = "chain" if way is None else "index"
+    if way is None:
+        way = _Way((), _slices(entry, block.hash, None, ports))
+    # The index has the columns of today: a block has the same or fewer, and of the others only nulls.
+    columns = row_columns(present, current_schema(present) or DataSchema(fields=()))
+    arrow = data_schema_to_arrow(DataSchema(fields=columns), encodings=False)
+    changes = changes_of(
+        entry.id, way.slices, arrow, present.vocabulary, repository=ports.repository, exchange=ports.exchange
+    )
+    rows, counts = net_rows(way.base, _taken_back(changes) if way.back else changes, arrow, rows_max=ports.rows_max)
+    wanted = data_schema_to_arrow(schema, encodings=False)
+    known = repeated(rows, counts).select(wanted.names).cast(wanted)
+    return in_order(known, [key for key in keys if key in wanted.names]), source
+
+
+def rows_held(
+    entry: CatalogEntry,
+    block: BlockRow,
+    state: ChainState,
+    schema: DataSchema,
+    moment: Instant,
+    *,
+    ports: TravelPorts,
+) -> pa.Table:
+    """The rows that held at a moment, by what is known after a block.
+
+    In order of key. `state` is that of the block, `schema` has the columns of its rows, one of which is the event time.
+    """
+    columns = data_schema_to_arrow(schema, encodings=False)
+    keys = tuple(key for key in projection_keys(state))
+    if not columns.names or not set(keys) <= set(columns.names):
+        keys = ()
+    slices = _slices(entry, block.hash, None, ports) if columns.names else ()
+    records = records_of(
+        entry.id, slices, columns, state.vocabulary, repository=ports.repository, exchange=ports.exchange
+    )
+    changes = (happened(one, state.vocabulary.event_time, moment) for one in records)
+    if keys:
+        return in_order(last_rows(changes, columns, keys, rows_max=ports.rows_max), keys)
+    rows, counts = net_rows((), changes, columns, rows_max=ports.rows_max)
+    return in_order(repeated(rows, counts), ())
+
+
+def _slices(entry: CatalogEntry, head: Multihash, after: Multihash | None, ports: TravelPorts) -> Sequence[DataSlice]:
+    return slices_up(entry.id, head, after=after, repository=ports.repository, blocks_max=ports.blocks_max)
+
+
+def _taken_back(changes: Iterable[Changes]) -> Iterator[Changes]:
+    """What undoes changes: every record holds the whole row that it added or withdrew."""
+    for one in changes:
+        yield Changes(one.rows, pc.negate(one.diffs), one.offsets)
+
+
+def _from_index(definition: IndexDefinition, block: BlockRow, index: StateIndex, ports: TravelPorts) -> _Way | None:
+    """The way from a state of the index.
+
+    None if the index cannot help, or reading all records is less work.
+    """
+    try:
+        frontier = usable_frontier(definition, repository=ports.repository, index=index)
+        if frontier is None or (frontier.violation is not None and block.sequence_number >= frontier.upper):
+            return None
+        if block.sequence_number < frontier.since:
+            return _back_from(definition, block, frontier, index, ports)
+        number = min(block.sequence_number, frontier.upper - 1)
+        base = list(_few(index.rows_at(definition, number), ports.rows_max))
+    except (Corrupt, External, NotFound) as error:
+        _log.info("the index of %s does not tell a state: %s", definition.dataset, error)
+        return None
+    if block.sequence_number < frontier.upper:
+        return _Way(base, ())
+    return _Way(base, _between(definition, block.hash, frontier.block_hash, ports))
+
+
+def _back_from(
+    definition: IndexDefinition, block: BlockRow, frontier: IndexFrontier, index: StateIndex, ports: TravelPorts
+) -> _Way | None:
+    """The way back from the oldest state that the index keeps.
+
+    None if that reads more records than there are before the block.
+    """
+    if frontier.since - block.sequence_number > block.sequence_number:
+        return None  # not worth finding out: most of the chain is after the block
+    oldest = next(ports.repository.chains.rows_down(definition.dataset, from_sequence=frontier.since), None)
+    if oldest is None or oldest.sequence_number != frontier.since:
+        return None
+    slices = _between(definition, oldest.hash, block.hash, ports)
+    if slices:
+        before = slices[0].offset_interval.start
+        taken_back = slices[-1].offset_interval.end + 1 - before
+        if taken_back + frontier.rows > before:
+            return None
+    return _Way(list(_few(index.rows_at(definition, frontier.since), ports.rows_max)), slices, back=True)
+
+
+def _between(
+    definition: IndexDefinition, head: Multihash, after: Multihash | None, ports: TravelPorts
+) -> Sequence[DataSlice]:
+    return slices_up(definition.dataset, head, after=after, repository=ports.repository, blocks_max=ports.blocks_max)
+
+
+def _few(tables: Iterable[pa.Table], rows_max: int) -> Iterator[pa.Table]:
+    """The tables, while their rows are few enough to be sorted for an answer."""
+    count = 0
+    for rows in tables:
+        count += rows.num_rows
+        if count > rows_max:
+            raise LimitExceeded(f"the state has more than {rows_max} rows", limit="state_rows_max", maximum=rows_max)
+        yield rows

@@ -1,0 +1,115 @@
+"""The state as at an older block against the state of the head, in one process.
+
+    PYTHONPATH=src .odf/venv/bin/python tests/perf/bench_as_at.py [--rows 1000000] [--slices 100]
+
+A Snapshot dataset of so many keys, added in the first half of the slices and corrected in the second. The index keeps the states of the
+newest 4 blocks, as by default; older ones are found by taking records back. Both are answers of 100 rows; runs take turns, so that other
+load falls on all of them. The last line reads all records, as a node without an index does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from odfabric.adapters.memory.datasets.exchange import MemoryExchange
+from odfabric.adapters.persist.state_index import PersistStateIndex
+from odfabric.domain.chain.append import link_blocks
+from odfabric.domain.ingestion.ingest_plan import plan_add_data
+from odfabric.formats.slices.arrow_schema import arrow_to_data_schema
+from odfabric.formats.slices.slice_parquet import SliceWriter
+from odfabric.formats.slices.slice_schema import TIMESTAMP_TYPE
+from odfabric.model.instant import Instant
+from odfabric.model.offsets import OffsetRange
+from odfabric.testing.changelogs import C_FROM, C_TO, SLICE_COLUMNS, A
+from odfabric.usecases.chain.commit import PlannedCommit
+from odfabric.usecases.chain.store_slice import store_slice
+from odfabric.usecases.state.read_state import ReadState
+from odfabric.wiring.node import Node
+from odfabric_persist.client import PersistClient
+from odfabric_persist.location.memory import MemoryBlob, MemoryConsensus
+from tests.usecases.committed import SECOND, START, Committed
+
+RUNS = 5
+BACK = (1, 5, 10, 25)
+"""Blocks before the head."""
+
+
+class Large(Committed):
+    """A dataset whose slices come as arrays."""
+
+    def commit_records(self, operations: np.ndarray, ids: np.ndarray, versions: np.ndarray) -> None:
+        """A block of these records, each a function of id and version."""
+        node, dataset = self.memory.node, self.entry.id
+        _, state = node.repository.current(dataset)
+        count = len(ids)
+        offsets = np.arange(state.next_offset, state.next_offset + count)
+        times = pa.array(1_700_000_000_000 + ids * 1000 + versions).cast(TIMESTAMP_TYPE)
+        zeros = pa.array(np.zeros(count, np.int64)).cast(TIMESTAMP_TYPE)
+        keys = pa.array(ids).cast(pa.string())
+        arrays = [pa.array(offsets), pa.array(operations.astype(np.int32)), zeros, times, keys]
+        path = self.memory.folder / f"slice-{len(self.heads)}"
+        with SliceWriter(path, SLICE_COLUMNS) as writer:
+            for batch in pa.table([*arrays, pa.array(ids * 0.5 + versions)], schema=SLICE_COLUMNS).to_batches(65_536):
+                writer.write(batch)
+        kept = store_slice(
+            dataset, path, OffsetRange(state.next_offset, state.next_offset + count), objects=self.memory.objects
+        )
+        schema = arrow_to_data_schema(SLICE_COLUMNS)
+        events = plan_add_data(state, data_schema=schema, new_data=kept, max_event_time=None)
+        blocks = link_blocks(state, events, system_time=Instant(START.epoch_ns + len(self.heads) * SECOND))
+        node.commits.commit(dataset, lambda _: PlannedCommit(tuple(blocks)))
+        self.heads.append(node.datasets.head(self.entry))
+
+
+def main() -> None:
+    """Print the figures."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--slices", type=int, default=100)
+    given = parser.parse_args()
+    half = given.slices // 2
+    size = given.rows // half
+    with tempfile.TemporaryDirectory() as name:
+        large = Large(Path(name))
+        client = PersistClient(MemoryBlob(), MemoryConsensus())
+        index = PersistStateIndex(lambda: client, large.memory.objects, MemoryExchange(Path(name) / "s").session)
+        node = Node(replace(large.memory.node.ports, state_index=index), large.memory.settings)
+        for number in range(half):
+            ids = np.arange(number * size, (number + 1) * size)
+            large.commit_records(np.full(size, int(A)), ids, np.zeros(size, np.int64))
+        for number in range(half):
+            ids = np.repeat(np.arange(number * size, (number + 1) * size, 2), 2)
+            pairs = np.tile([0, 1], len(ids) // 2)
+            large.commit_records(np.where(pairs == 0, int(C_FROM), int(C_TO)), ids, pairs)
+        node.indexes.bring_forward(large.entry, lambda _: None)
+        asked = {
+            "head": ReadState(limit=100),
+            **{f"{back} blocks back": ReadState(limit=100, as_at=large.heads[-1 - back].hash) for back in BACK},
+        }
+        works = {label: lambda one=one: node.rows.state(large.entry, one) for label, one in asked.items()}
+        plain = ReadState(limit=100, as_at=large.heads[-1 - BACK[-1]].hash)
+        works["all records"] = lambda: large.plain.rows.state(large.entry, plain)
+        found: dict[str, list[float]] = {label: [] for label in works}
+        sources = {}
+        for _ in range(RUNS):
+            for label, work in works.items():
+                start = time.perf_counter()
+                sources[label] = work()["source"]
+                found[label].append(time.perf_counter() - start)
+        head = statistics.median(found["head"])
+        print(f"{given.rows} rows, {given.slices} slices of {size} records")
+        for label, times in found.items():
+            median = statistics.median(times)
+            print(f"{label:15} {median * 1000:8.0f} ms, {median / head:5.2f} times the head, by {sources[label]}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+"""Rows in time on stored chains are those of the domain, by index and chain."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from odfabric.domain.chain.projection import Record, as_at, as_of, rows
+from odfabric.errors import InvalidRequest
+from odfabric.model.instant import Instant
+from odfabric.testing.changelogs import C_FROM, C_TO, A, Change, R
+from odfabric.wiring.node import Node
+from tests.usecases.committed import SNAPSHOT, Committed
+
+TIMES = [-61_000_000_000_000, -1, 0, 1_600_000_000_000, 1_700_000_000_000]
+APPEND = SNAPSHOT.replace("{kind: Snapshot, primaryKey: [key]}", "{kind: Append}")
+
+steps = st.lists(
+    st.tuples(st.integers(0, 3), st.sampled_from("abc"), st.sampled_from(TIMES), st.sampled_from([1.0, 2.0])),
+    max_size=5,
+)
+
+
+class Travelled(Committed):
+    """A changelog with event times, beside its records as the domain has them."""
+
+    def __init__(self, folder: Path, manifest: str = SNAPSHOT) -> None:
+        super().__init__(folder, manifest)
+        self.records: list[Record] = []
+        self._present: dict[str, tuple[int, float]] = {}
+
+    def step(self, wishes: list[tuple[int, str, int, float]]) -> None:
+        changes: list[Change] = []
+        times: list[int] = []
+
+        def add(operation: object, key: str, row: tuple[int, float]) -> None:
+            changes.append((operation, key, row[1]))  # type: ignore[arg-type]
+            times.append(row[0])
+
+        for action, key, time, value in wishes:
+            if key not in self._present:
+                self._present[key] = (time, value)
+                add(A, key, self._present[key])
+            elif action == 0:
+                add(R, key, self._present.pop(key))
+            else:
+                add(C_FROM, key, self._present[key])
+                self._present[key] = (time, value)
+                add(C_TO, key, self._present[key])
+        offset = len(self.records)
+        self.commit(changes, event_times=times)
+        block = self.heads[-1].sequence_number
+        self.records += [
+            Record(
+                block=block,
+                offset=offset + number,
+                operation=operation,
+                event_time=Instant.from_millis(time),
+                key=key,
+                row=(str(Instant.from_millis(time)), key, value),
+            )
+            for number, ((operation, key, value), time) in enumerate(zip(changes, times, strict=True))
+        ]
+
+    def found(self, node: Node, **asked: object) -> Counter[object]:
+        data = self.read(node, **asked)["data"]
+        return Counter((row["event_time"], row["key"], row["value"]) for row in data)
+
+
+@pytest.mark.parametrize("manifest", [SNAPSHOT, APPEND], ids=["keyed", "without-key"])
+def test_rows_are_those_of_the_domain(manifest: str) -> None:
+    @settings(max_examples=12, deadline=None)
+    @given(blocks=st.lists(st.tuples(steps, st.booleans()), min_size=1, max_size=8), data=st.data())
+    def holds(blocks: list[tuple[list[tuple[int, str, int, float]], bool]], data: st.DataObject) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            travelled = Travelled(Path(folder), manifest)
+            for wishes, follow in blocks:
+                travelled.step(wishes)
+                if follow:
+                    travelled.node.indexes.bring_forward(travelled.entry, lambda _: None)
+            moment = Instant.from_millis(data.draw(st.sampled_from([*TIMES, TIMES[0] - 1, TIMES[3] + 1])))
+            for head in travelled.heads:
+                known = as_at(travelled.records, head.sequence_number)
+                keyed = manifest == SNAPSHOT
+                for node in (travelled.node, travelled.plain):
+                    assert travelled.found(node, as_at=head.hash) == rows(known, keyed=keyed)
+                held = travelled.found(travelled.node, as_at=head.hash, as_of=moment)
+                assert held == rows(as_of(known, moment), keyed=keyed)
+
+    holds()
+
+
+def test_states_near_the_head_are_found_by_taking_records_back(tmp_path: Path) -> None:
+    travelled = Travelled(tmp_path)
+    travelled.step([(1, key, 0, 1.0) for key in map(chr, range(ord("a"), ord("z")))])
+    for number in range(8):
+        travelled.step([(1, "abc"[number % 3], number, 2.0)])
+    for number in range(8):
+        travelled.step([(number % 2, "abc"[number % 3], number, 1.0)])
+    travelled.node.indexes.bring_forward(travelled.entry, lambda _: None)
+    sources = []
+    for head in travelled.heads:
+        found = travelled.read(travelled.node, as_at=head.hash)
+        sources.append(found["source"])
+        assert repr(found["data"]) == repr(travelled.read(travelled.plain, as_at=head.hash)["data"])
+    # Far from the head, fewer records are before the block than between it and the index.
+    assert sources[0] == "chain"
+    assert sources[-8:] == ["index"] * 8
+
+
+def test_an_event_time_that_is_no_time_is_refused(tmp_path: Path) -> None:
+    from odfabric.model.data_schema import DataField, DataSchema, DataTypeInt32
+    from odfabric.usecases.state.read_state import check_event_time
+
+    schema = DataSchema(fields=(DataField(name="year", type=DataTypeInt32()),))
+    with pytest.raises(InvalidRequest, match="`year` is of type Int32, which is no time"):
+        check_event_time(schema, "year", field="asOf")
+    with pytest.raises(InvalidRequest, match="`when` is of type Nothing"):
+        check_event_time(schema, "when", field="asOf")
