@@ -163,3 +163,16 @@ def test_row_wise_records_of_equal_rows_are_told_apart(engine_call: EngineCall) 
     derivative.pull()
     answer = explained(derivative, 0)
     assert [answer.witnesses(at) for at in (0, 1)] == [{("sales", 0)}, {("sales", 1)}]
+
+
+def test_a_branch_that_is_named_by_a_constant(engine_call: EngineCall) -> None:
+    """A tag of a union is a key that no row of the input has."""
+    query = (
+        "SELECT max(event_time) AS event_time, tag, sum(v) AS s FROM "
+        "(SELECT event_time, 'a' AS tag, v FROM sales UNION ALL SELECT event_time, 'b', -v FROM sales) GROUP BY tag"
+    )
+    derivative = Derivative(query, [sales(engine_call)], engine_call)
+    derivative.pull()
+    answer = explained(derivative, 0)
+    assert answer.result.cost.read is RowsRead.KEYS
+    assert all(each.verified for each in answer.result.records)

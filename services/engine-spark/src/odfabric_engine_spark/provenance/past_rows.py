@@ -27,6 +27,7 @@ from odfabric_engine_spark.rows.input_scan import weights_of
 from odfabric_engine_spark.rows.row_expressions import RowExpressions
 from odfabric_engine_spark.spark.calls.call import EngineCall
 from odfabric_engine_spark.spark.catalyst.plan_nodes import Attribute, Catalyst, Expression, expr_id, references
+from odfabric_engine_spark.spark.frames.result_rows import collected
 from odfabric_engine_spark.state.key_hash import key_hashes
 
 
@@ -130,11 +131,22 @@ class PastRows:
         """Hashes of values of expressions, for all records or for the chosen ones."""
         by_id = {expr_id(column): column for each in expressions for column in references(each)}
         columns = list(by_id.values())
+        if not columns:
+            count = self._inputs[alias].offsets.end if chosen is None else int(chosen.sum())
+            return np.repeat(self._constant(expressions), count)
         rows = self._read_columns(alias, frozenset(str(column.name()) for column in columns))
         if chosen is not None:
             rows = rows.filter(pa.array(chosen))
         values = RowExpressions.of(self._catalyst, columns, expressions).evaluate(as_scan(rows, columns))
         return key_hashes([one_array(each) for each in values], rows.num_rows)
+
+    def _constant(self, expressions: Sequence[Expression]) -> Hashes:
+        """The hash of values that no row decides, such as the tag of a branch of a union."""
+        catalyst = self._catalyst
+        named = [catalyst.named(each, f"c{at}") for at, each in enumerate(expressions)]
+        plan = catalyst.logical.Project(catalyst.seq(named), catalyst.logical.OneRowRelation())
+        values = collected(catalyst.data_frame(plan))
+        return key_hashes([one_array(each) for each in values.columns], 1)
 
     def known(self, alias: str, chosen: Mask) -> KnownRows:
         """The chosen records with all columns. Raises LimitExceeded, InvalidData."""
@@ -158,10 +170,16 @@ class PastRows:
         )
 
     def _read_columns(self, alias: str, names: frozenset[str]) -> pa.Table:
-        """Columns of all records of an input, kept for the call."""
+        """Columns of all records of an input, kept for the call. Raises LimitExceeded."""
         known = self._columns.get((alias, names))
         if known is None:
-            count = self._inputs[alias].offsets.end
+            count, maximum = self._inputs[alias].offsets.end, self._call.settings.provenance_scanned_rows_max
+            if count > maximum:
+                raise LimitExceeded(
+                    f"explaining the record looks for its keys in the {count} records of the input {alias}",
+                    limit="provenance_scanned_rows_max",
+                    maximum=maximum,
+                )
             known = self._read(alias, names, np.ones(count, dtype=bool))
             self._columns[alias, names] = known
             self.rows_read += count
@@ -170,8 +188,6 @@ class PastRows:
     def _read(self, alias: str, names: frozenset[str], chosen: Mask) -> pa.Table:
         one, schema = self._inputs[alias], self._tables[alias].no_rows.schema
         wanted = pa.schema([field for field in schema if field.name in names])
-        if not len(wanted):
-            return pa.table({"nothing": pa.nulls(int(chosen.sum()), pa.int8())})
         batches = [batch for piece in one.slices for batch in self._slice(one, piece, wanted, chosen)]
         rows = pa.Table.from_batches(batches, schema=wanted)
         if rows.num_rows != int(chosen.sum()):

@@ -197,6 +197,8 @@ class EngineSettings:
     """Records that one call explains."""
     provenance_rows_max: int = 1_000_000
     """Rows of one input that an explanation runs the query over, where a request sets no limit. Records that show no key need all of them."""
+    provenance_scanned_rows_max: int = 50_000_000
+    """Records of one input in which those of a key are looked for; each costs about 40 bytes of memory."""
     provenance_evaluations_max: int = 2_000
     """Runs of the query that check the answers of one call; what is not checked then says so."""
 
