@@ -31,6 +31,7 @@ SHOWN = {
     "docs/howto/take-in-messy-files.md": "the dataset has a new column: `phase`",
     "docs/howto/explain-a-value.md": "records checked: all as the answer says",
     "docs/howto/rewrite-history.md": "has the watermark: 2026-04-01T00:00:00Z",
+    "docs/howto/verify-and-vouch.md": "checked recompute at ",
     "docs/howto/run-by-itself.md": "cron 30 6 * * 1-5 (Europe/Berlin)",
 }
 """What a guide shows if it went well; others end with a pull that finds nothing new."""

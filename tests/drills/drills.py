@@ -27,11 +27,12 @@ from odfabric.formats.secrets.sealed_form import MARK_BYTES
 from odfabric.model.metadata import AddData, ExecuteTransform
 from odfabric.usecases.ingestion.staging import STAGING_PREFIX
 from odfabric.usecases.reading.read_tail import ReadTail
-from odfabric.usecases.verification.verify_dataset import VerifyOptions
+from odfabric.usecases.verification.verification_run import VerifyOptions
 from odfabric.wiring import Node
 from odfabric.wiring.places.database_place import database_place
 from odfabric.wiring.places.keys import node_sealing
 from tests.drills import scenario
+from tests.drills.head_scenario import begin_again, prove
 from tests.drills.people import check_people, lives, people_of
 from tests.drills.places import InFolder, Place, Places
 from tests.drills.processes import NOBODY, Receiver, opened, receiving, run
@@ -271,6 +272,23 @@ def shares(places: Places, folder: Path, armed: str, prepared: Prepared) -> None
         assert node.sharing.repositories.aliases(entry, by=node.operator) == []
 
 
+def proves(places: Places, folder: Path, armed: str, prepared: Prepared) -> None:
+    """Keys that change, and logs: what is published is verified, and the key that is kept is the one that signs."""
+    place = places.new(folder)
+    again = armed.startswith(("head_log.add", "head_log.replace"))
+    assert run(place, begin_again if again else prove, crash_at=armed) == KILLED, f"{armed} was never reached"
+    if again:
+        assert run(place, begin_again) == 0
+    assert run(place, prove, hours_ahead=LATER_H) == 0
+    with opened(place, hours_ahead=LATEST_H) as node:
+        entry = node.datasets.resolve(parse_dataset_alias("readings"))
+        found = node.heads.described(entry)
+        assert (found.can_sign, found.moves[0].new_head) == (True, node.datasets.head(entry).hash)
+        shelf = scenario.settings_of(place, NOBODY).push_folder
+        report = node.sharing.verify(f"file:{shelf}/{scenario.SHELF}/local/readings")
+        assert (report["ok"], report["head"]) == (True, str(node.datasets.head(entry).hash)), report["errors"]
+
+
 def uploads(places: Places, folder: Path, armed: str, prepared: Prepared) -> None:
     """Uploads whose parts go to the object store: one is pushed once, nothing is left of the other."""
     place = places.new(folder)
@@ -323,6 +341,7 @@ OF_PEOPLE = ("account.", "relation.", "token.", "invitation.", "device.", "audit
 OF_KEYS = ("node_key.", "sealed.")
 OF_DESK = ("chain.rename", "saved_query.", "variable.")
 OF_SHARING = ("repository.", "alias.", "destination.", "chain.replace")
+OF_HEADS = ("head_log.", "keys.keep")
 OF_PARTS = ("parts.",)
 OF_FLOWS = ("flow.delete", "flow.drop_run", "flow.forget", "role.")
 ELSEWHERE = (
@@ -333,6 +352,7 @@ ELSEWHERE = (
     "index.",
     *OF_DESK,
     *OF_SHARING,
+    *OF_HEADS,
     *OF_PARTS,
     *OF_FLOWS,
     *OF_PEOPLE,
@@ -378,6 +398,7 @@ def drills_of(*, shared: bool) -> list[Drill]:
         ),
         *(Drill("tidies", armed, tidies) for armed in points if armed.startswith(OF_DESK) and not shared),
         *(Drill("shares", armed, shares) for armed in points if armed.startswith(OF_SHARING) and not shared),
+        *(Drill("proves", armed, proves) for armed in points if armed.startswith(OF_HEADS) and not shared),
         *(Drill("uploads", armed, uploads) for armed in points if armed.startswith(OF_PARTS) and not shared),
         # They do not ask where heads of record lie.
         *(Drill("people", armed, people) for armed in points if armed.startswith(OF_PEOPLE) and not shared),

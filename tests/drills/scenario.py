@@ -30,7 +30,7 @@ from odfabric.model.identity import DatasetAlias, Name
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
 from odfabric.model.jobs.flow import Every, FlowKind, FlowRule
 from odfabric.model.jobs.job import Job, JobStatus
-from odfabric.model.jobs.requests import PullRequest, SendWish
+from odfabric.model.jobs.requests import CompactRequest, PullRequest, SendWish
 from odfabric.model.metadata import AddData
 from odfabric.model.rewrite import RewriteKind
 from odfabric.model.subscriptions.subscription import Delivery, DeliveryStatus
@@ -40,7 +40,7 @@ from odfabric.usecases.people.saved_queries import change_query, delete_query, l
 from odfabric.usecases.queries.query_data import QueryData
 from odfabric.usecases.queries.query_document import QueryForm
 from odfabric.usecases.subscriptions.change_subscription import Replay
-from odfabric.usecases.verification.verify_dataset import VerifyOptions
+from odfabric.usecases.verification.verification_run import VerifyOptions
 from odfabric.wiring import Node, open_node, prepare_workspace, rotate_node_key
 from odfabric.wiring.composed.renaming import rename
 from odfabric.wiring.composed.resumable import ResumableVerbs
@@ -351,7 +351,7 @@ SHELF = "shelf"
 
 
 def share(node: Node, clock: SettableClock, receiver: str) -> None:
-    """A dataset is pushed to a folder, again after its history was replaced.
+    """A dataset is pushed to a folder, again after its history was reset and compacted.
 
     A repository and an alias come and go.
     """
@@ -373,6 +373,7 @@ def share(node: Node, clock: SettableClock, receiver: str) -> None:
         head = node.datasets.head(entry)
         node.commits.replace(entry, [], onto=rows[head.sequence_number - 1], if_match=head.hash, kind=RewriteKind.RESET)
     _push(node, entry, "day-3", _day(3) + "\n")
+    _compact(node, entry)
     _send(node, entry, SendWish(to=SHELF, force=True))
     if str(entry.alias) in {each.target.removeprefix(f"{SHELF}/") for each in repositories.aliases(entry, by=by)}:
         repositories.forget_alias(entry, f"{SHELF}/{entry.alias}", by=by)
@@ -381,6 +382,12 @@ def share(node: Node, clock: SettableClock, receiver: str) -> None:
 
 def _send(node: Node, entry: CatalogEntry, wish: SendWish) -> None:
     job = node.sharing.push(entry, wish, by=node.operator)
+    ended = node.jobs.work_until_ended(job, worker=f"drill/{os.getpid()}", listener=lambda _: None)
+    assert ended.status is JobStatus.SUCCEEDED, ended.error
+
+
+def _compact(node: Node, entry: CatalogEntry) -> None:
+    job = node.history.compact(entry, CompactRequest(dataset=entry.id))
     ended = node.jobs.work_until_ended(job, worker=f"drill/{os.getpid()}", listener=lambda _: None)
     assert ended.status is JobStatus.SUCCEEDED, ended.error
 

@@ -11,7 +11,7 @@ import pytest
 
 from odfabric.formats.identifiers.references import parse_dataset_alias
 from odfabric.usecases.reading.read_tail import ReadTail
-from odfabric.usecases.verification.verify_dataset import VerifyOptions
+from odfabric.usecases.verification.verification_run import VerifyOptions
 from tests.drills import scenario
 from tests.drills.drills import KILLED, LATER_H, LATEST_H
 from tests.drills.places import InBucket, Place

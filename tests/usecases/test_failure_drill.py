@@ -26,7 +26,7 @@ from odfabric.model.metadata import AddData, ExecuteTransform
 from odfabric.testing.memory_node import MemoryNode
 from odfabric.usecases.ingestion.push_data import PushData
 from odfabric.usecases.reading.read_tail import ReadTail
-from odfabric.usecases.verification.verify_dataset import VerifyOptions
+from odfabric.usecases.verification.verification_run import VerifyOptions
 from tests.support.turns import todays
 from tests.usecases.manifests import DERIVED, ROOT
 

@@ -17,7 +17,7 @@ from odfabric.usecases.people.accounts import create_account
 from odfabric.usecases.people.flush_audit import AUDIT_ALIAS
 from odfabric.usecases.people.sharing import set_role, set_visibility
 from odfabric.usecases.reading.read_tail import ReadTail
-from odfabric.usecases.verification.verify_dataset import VerifyOptions
+from odfabric.usecases.verification.verification_run import VerifyOptions
 from tests.usecases.manifests import ROOT
 
 

@@ -29,7 +29,7 @@ from odfabric.usecases.ingestion.push_data import PushData
 from odfabric.usecases.queries.query_data import QueryData
 from odfabric.usecases.queries.query_document import QueryForm
 from odfabric.usecases.reading.read_tail import ReadTail
-from odfabric.usecases.verification.verify_dataset import VerifyOptions
+from odfabric.usecases.verification.verification_run import VerifyOptions
 from tests.support.at_call import AtCall
 from tests.usecases.manifests import DERIVED, POLLED, ROOT
 

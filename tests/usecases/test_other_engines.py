@@ -24,7 +24,7 @@ from odfabric.ports.engine import Engine
 from odfabric.settings import Settings
 from odfabric.testing.memory_node import MemoryNode
 from odfabric.usecases.ingestion.push_data import PushData
-from odfabric.usecases.verification.verify_dataset import VerifyOptions
+from odfabric.usecases.verification.verification_run import VerifyOptions
 from odfabric.wiring.engine.engines import EnginesByName, open_engines
 from tests.support.reference_engine import QUERY, ReferenceEngine, reference_engine
 from tests.usecases.manifests import DERIVED, ROOT

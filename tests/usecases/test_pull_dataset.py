@@ -20,7 +20,7 @@ from odfabric.testing.memory_node import START, MemoryNode
 from odfabric.usecases.ingestion.push_data import PushData
 from odfabric.usecases.queries.query_data import QueryData
 from odfabric.usecases.queries.query_document import QueryForm
-from odfabric.usecases.verification.verify_dataset import VerifyOptions
+from odfabric.usecases.verification.verification_run import VerifyOptions
 from tests.usecases.manifests import DERIVED, POLLED, ROOT
 
 

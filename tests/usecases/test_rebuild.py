@@ -29,7 +29,7 @@ from odfabric.testing.memory_node import MemoryNode
 from odfabric.usecases.ingestion.commit_result import CommitResult
 from odfabric.usecases.ingestion.push_data import PushData
 from odfabric.usecases.maintenance.rebuild import RebuildOutcome, RebuiltDataset
-from odfabric.usecases.verification.verify_dataset import VerifyOptions
+from odfabric.usecases.verification.verification_run import VerifyOptions
 from tests.usecases.manifests import DERIVED, ROOT
 
 NAMES = ("readings", "copied", "empty")

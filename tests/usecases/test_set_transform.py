@@ -13,7 +13,8 @@ from odfabric.domain.chain.append import link_blocks
 from odfabric.domain.chain.schema_evolution import current_schema
 from odfabric.domain.people.access import Subject
 from odfabric.errors import Corrupt, IncompatibleSchema, InvalidQuery, InvalidRequest, NotFound
-from odfabric.formats.identifiers.dataset_layout import in_dataset
+from odfabric.formats.identifiers.dataset_layout import engine_records_prefix, in_dataset
+from odfabric.formats.identifiers.did import did_key
 from odfabric.formats.manifests.manifest_yaml import parse_snapshots
 from odfabric.model.commit import CatalogEntry, Head
 from odfabric.model.data_schema import DataField, DataTypeOption, DataTypeString
@@ -36,7 +37,7 @@ from odfabric.usecases.reading.read_tail import ReadTail
 from odfabric.usecases.transform.engine_records import engine_records, makers
 from odfabric.usecases.transform.set_transform import ChangedTransform
 from odfabric.usecases.verification.replay_transactions import ReplayedTransaction, ReplayPorts, replay_transactions
-from odfabric.usecases.verification.verify_dataset import VerifyOptions
+from odfabric.usecases.verification.verification_run import VerifyOptions
 from tests.usecases.manifests import ROOT
 
 OTHER = ROOT.replace("name: readings", "name: others")
@@ -406,3 +407,18 @@ def test_a_circle_that_is_there_is_told_and_goes(tmp_path: Path) -> None:
     assert job.status is JobStatus.FAILED
     assert "local/chosen is derived from itself" in (job.error or "")
     story.memory.node.datasets.delete(story.chosen)
+
+
+def test_records_of_engines_are_signed(story: Story) -> None:
+    """By the key of the dataset; one that was changed is found where it is read."""
+    objects, dataset = story.memory.objects, story.chosen.id
+    story.push(story.readings, "A")
+    story.pull()
+    records = list(engine_records(dataset, objects=objects))
+    assert {record["signer"] for record in records} == {did_key(dataset.key)}
+    key = next(iter(objects.keys(engine_records_prefix(dataset))))
+    data = objects.read_bytes(key, size_max=9999)
+    objects.delete(key)
+    objects.put_bytes(key, data.replace(b'"made"', b'"differs"'))
+    with pytest.raises(Corrupt):
+        list(engine_records(dataset, objects=objects))

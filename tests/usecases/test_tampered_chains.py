@@ -49,7 +49,7 @@ from odfabric.testing.chains import (
 )
 from odfabric.testing.memory_node import MemoryNode
 from odfabric.usecases.reading.read_tail import ReadTail
-from odfabric.usecases.verification.verify_dataset import VerifyOptions
+from odfabric.usecases.verification.verification_run import VerifyOptions
 from tests.support.real_chains import COLUMNS, RealChain, hashes, plant, relinked, remote_files
 
 URL = "https://elsewhere.example/alice/readings"

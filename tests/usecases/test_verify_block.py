@@ -18,8 +18,8 @@ from odfabric.model.multihash import Multihash
 from odfabric.testing.chains import physical_hash
 from odfabric.testing.memory_node import MemoryNode
 from odfabric.usecases.ingestion.push_data import PushData
+from odfabric.usecases.verification.verification_run import VerifyOptions
 from odfabric.usecases.verification.verify_block import BlockCheck, Checked
-from odfabric.usecases.verification.verify_dataset import VerifyOptions
 from odfabric.wiring.composed.verifying import VerifyVerbs
 from tests.usecases.manifests import ROOT
 

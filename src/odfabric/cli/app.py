@@ -33,6 +33,7 @@ from odfabric.cli.commands import (
     recovery_commands,
     state_commands,
     system_commands,
+    verify_commands,
 )
 from odfabric.cli.context import GLOBAL_OPTIONS, CommandContext
 from odfabric.cli.output import WarningLines, literal
@@ -83,6 +84,7 @@ recovery_commands.register(system_commands.app)
 key_commands.register(system_commands.app)
 state_commands.register(app, system_commands.app)
 dataset_commands.register(app)
+verify_commands.register(app)
 history_commands.register(app)
 node_commands.register(app)
 backup_commands.register(app)

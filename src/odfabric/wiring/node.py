@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from odfabric.domain.people.access import LOCAL_ACCOUNT, AccessPolicy, Subject
 from odfabric.formats.manifests.yaml_documents import TextLimits
+from odfabric.formats.operations.verification_report import signed_report
 from odfabric.model.engine import EngineInfo
 from odfabric.ports.datasets.object_store import ObjectStore
 from odfabric.settings import Settings
@@ -25,6 +26,7 @@ from odfabric.wiring.datasets.editing import EditVerbs
 from odfabric.wiring.datasets.explaining import ProvenanceVerbs
 from odfabric.wiring.datasets.heads import HeadVerbs
 from odfabric.wiring.datasets.history import HistoryVerbs
+from odfabric.wiring.datasets.reports import ReportVerbs
 from odfabric.wiring.datasets.rows import RowVerbs
 from odfabric.wiring.datasets.searching import SearchVerbs
 from odfabric.wiring.datasets.serving import ServingVerbs
@@ -124,6 +126,7 @@ class Node:
         self.serving = ServingVerbs(core)
         self.history = HistoryVerbs(core)
         self.heads = HeadVerbs(core)
+        self.reports = ReportVerbs(core)
         self.searching = SearchVerbs(repository=core.repository, documents=ports.search_documents)
         self.browsing = BrowseVerbs(access=core.access, jobs=ports.jobs, exchange=ports.exchange, seen_by=core.seen_by)
         self.editing = EditVerbs(
@@ -149,6 +152,7 @@ class Node:
             indexes=self.indexes,
             variables=self.variables,
             sharing=self.sharing,
+            sign=lambda members: signed_report(members, private=self.webhooks.signature.private_key()),
         )
         self.smart = work.smart(self.serving.referred)
         self.jobs = JobVerbs(core=core, timings=self.timings, verbs=work.verbs)

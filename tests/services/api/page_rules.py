@@ -233,6 +233,12 @@ PAGE_RULES: Mapping[tuple[str, str], Rule] = {
     ("POST", "/{account}/{dataset}/-/name"): rule(
         OnDataset(Action.DELETE), status=400, code="invalid-name", **form(name="no such name!")
     ),
+    ("POST", "/{account}/{dataset}/-/reset"): rule(
+        OnDataset(Action.REWRITE), status=400, code="invalid-request", **form(confirm="another/name")
+    ),
+    ("POST", "/{account}/{dataset}/-/compact"): rule(
+        OnDataset(Action.REWRITE), status=400, code="invalid-request", **form(confirm="another/name")
+    ),
     ("POST", "/{account}/{dataset}/-/delete"): rule(
         OnDataset(Action.DELETE), status=400, code="invalid-request", **form(confirm="another/name")
     ),

@@ -191,6 +191,11 @@ RULES: Mapping[tuple[str, str], Rule] = {
         OnDataset(Action.DELETE), status=400, code="invalid-name", json={"name": "no such name!"}
     ),
     ("GET", "/{account}/{dataset}/history"): rule(READ),
+    ("GET", "/{account}/{dataset}/reports"): rule(READ),
+    ("POST", "/{account}/{dataset}/reports"): rule(FOLLOW, status=422, code="invalid-data", json={}),
+    ("DELETE", "/{account}/{dataset}/reports/{report_id}"): rule(
+        WRITE, status=404, code="not-found", path={"report_id": ANY_ID}
+    ),
     ("POST", "/{account}/{dataset}/reset"): rule(
         OnDataset(Action.REWRITE), status=400, code="invalid-request", json={"toSequence": 0}
     ),

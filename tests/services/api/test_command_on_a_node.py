@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from odfabric.cli.backends.backend import JobFailed, PushFile
+from odfabric.cli.backends.backend import JobFailed, PushFile, VerifyWish
 from odfabric.cli.backends.node_client import NodeBackend
 from odfabric.errors import Indeterminate
 from odfabric.testing.memory_node import MemoryNode
@@ -36,7 +36,7 @@ def test_a_verification_whose_answer_is_lost_is_asked_for_again(memory: MemoryNo
     memory.add(ROOT.replace("name: readings", "name: asked-twice"))
     backend.show("asked-twice")
     send_through(backend, LastAnswerLost)
-    assert backend.verify("asked-twice", replay=False)["ok"] is True
+    assert backend.verify("asked-twice", VerifyWish(replay=False))["ok"] is True
 
 
 def test_a_push_whose_answer_is_lost_is_not_repeated_unasked(
@@ -151,7 +151,7 @@ def test_a_job_that_waits_for_another_attempt_says_why(
 ) -> None:
     memory.add(ROOT.replace("name: readings", "name: tried-again"))
     send_through(backend, TriedAgain)
-    backend.verify("tried-again", replay=False)
+    backend.verify("tried-again", VerifyWish(replay=False))
     assert told[0] == {"stage": "will be tried again: nobody answers"}
 
 

@@ -25,7 +25,7 @@ from odfabric.model.jobs.job import Job
 from odfabric.model.people.account import DatasetRole
 from odfabric.model.people.credential import Scope, TokenKind
 from odfabric.usecases.ingestion.push_data import PushData
-from odfabric.usecases.verification.verify_dataset import VerifyOptions
+from odfabric.usecases.verification.verification_run import VerifyOptions
 from odfabric.wiring import Node
 from odfabric.wiring.node_ports import intercepted
 from odfabric_api.page_route import PageRoute

@@ -12,7 +12,7 @@ import pytest
 
 from odfabric.adapters.memory.engine import MemoryEngine
 from odfabric.cli.app import main
-from odfabric.cli.backends.backend import PushFile
+from odfabric.cli.backends.backend import PushFile, VerifyWish
 from odfabric.cli.backends.workspace import WorkspaceBackend
 from odfabric.formats.identifiers.references import parse_dataset_ref
 from odfabric.settings import read_settings
@@ -63,7 +63,7 @@ class Command:
                 "webhook": webhook,
                 "secrets": node.ports.subscriptions.secrets(webhook.id, now=node.ports.clock.now()),
                 "accounts": [account.name for account in node.ports.accounts.page(limit=100)],
-                "verified": backend.verify("readings", replay=False),
+                "verified": backend.verify("readings", VerifyWish(replay=False)),
             }
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from odfabric.adapters.memory.engine import MemoryEngine
 from odfabric.cli.app import main
-from odfabric.cli.backends.backend import PushFile
+from odfabric.cli.backends.backend import PushFile, VerifyWish
 from odfabric.cli.backends.workspace import WorkspaceBackend
 from odfabric.settings import Settings
 from odfabric.testing.memory_node import MemoryNode
@@ -243,7 +243,7 @@ def test_a_pull_derives_and_then_is_up_to_date(memory: MemoryNode, tmp_path: Pat
     again = backend.pull("copied", url=None, recursive=True, fetch_uncacheable=False)
     assert (again["upToDate"], again["head"]) == (True, pulled["head"])
     assert any(stages), "progress is told"
-    assert backend.verify("copied", replay=True) == {"ok": True, "errors": []}
+    assert backend.verify("copied", VerifyWish()) == {"ok": True, "errors": []}
     (row,) = backend.sql("SELECT * FROM copied", limit=10)
     assert row["city"] == "Delft"
 

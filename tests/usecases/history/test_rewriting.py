@@ -1,4 +1,4 @@
-"""Reset, compaction and watermarks on purpose: what is kept, what is lost, who hears."""
+"""Reset, compaction and watermarks: what is kept, what is lost, who hears."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from odfabric.model.rewrite import RewriteKind
 from odfabric.testing.memory_node import MemoryNode
 from odfabric.usecases.ingestion.commit_result import CommitResult
 from odfabric.usecases.ingestion.push_data import PushData
-from odfabric.usecases.verification.verify_dataset import VerifyOptions
+from odfabric.usecases.verification.verification_run import VerifyOptions
 from tests.usecases.manifests import DERIVED, ROOT
 
 

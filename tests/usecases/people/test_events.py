@@ -23,7 +23,7 @@ from odfabric.usecases.ingestion.push_data import PushData
 from odfabric.usecases.people.accounts import delete_account
 from odfabric.usecases.people.sharing import set_role, set_visibility
 from odfabric.usecases.subscriptions.subscription_scope import Scope, WholeNode
-from odfabric.usecases.verification.verify_dataset import VerifyOptions
+from odfabric.usecases.verification.verification_run import VerifyOptions
 from odfabric.wiring.composed.renaming import rename
 from tests.usecases.people.conftest import People
 

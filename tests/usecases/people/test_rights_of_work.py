@@ -19,7 +19,7 @@ from odfabric.usecases.ingestion.push_data import PushData
 from odfabric.usecases.people.accounts import delete_account, set_suspended
 from odfabric.usecases.people.sharing import set_role
 from odfabric.usecases.people.tokens import IssuedToken, NewToken, authenticate, create_token, revoke_token
-from odfabric.usecases.verification.verify_dataset import VerifyOptions
+from odfabric.usecases.verification.verification_run import VerifyOptions
 from tests.usecases.manifests import DERIVED
 from tests.usecases.people.conftest import People
 

@@ -36,7 +36,7 @@ from odfabric.usecases.people.tokens import (
     list_tokens,
     revoke_token,
 )
-from odfabric.usecases.verification.verify_dataset import VerifyOptions
+from odfabric.usecases.verification.verification_run import VerifyOptions
 from tests.usecases.people.conftest import People
 
 READ, PUSH, MANAGE, ADMIN = Scope

@@ -53,7 +53,10 @@ def lay(shelf: ObjectStore, files: dict[str, bytes]) -> None:
 
 
 def rule_of(parties: Parties) -> str:
-    """What a verification of the shelf by the other party finds first; empty if nothing."""
+    """What a verification of the shelf by the other party finds first.
+
+    Empty if nothing.
+    """
     report: Any = parties.theirs.node.sharing.verify(PLACE)
     return str(report["errors"][0]["kind"]) if report["errors"] else ""
 
@@ -120,7 +123,7 @@ class TestTravels:
         parties.push(force=True)
         assert parties.pull()["code"] in ("chains-diverged", "corrupted-source")
         parties.pull(force=True)
-        assert kinds(parties.theirs, parties.copy)[-2:] == ["replaced", "append"]
+        assert kinds(parties.theirs, parties.copy)[-2:] == ["reset", "append"]
         assert rule_of(parties) == ""
 
 

@@ -24,7 +24,6 @@ from odfabric_api.routes import (
     cursors,
     datasets,
     flows,
-    history,
     jobs,
     platform,
     query,
@@ -35,12 +34,13 @@ from odfabric_api.routes import (
     uploads,
     variables,
 )
+from odfabric_api.routes.past import rewriting
 
 BODY_MODELS: tuple[type[JsonModel], ...] = (
     datasets.NameBody,
-    history.ResetBody,
-    history.CompactBody,
-    history.WatermarkBody,
+    rewriting.ResetBody,
+    rewriting.CompactBody,
+    rewriting.WatermarkBody,
     jobs.PullBody,
     jobs.VerifyBody,
     flows.OnInputsBody,

@@ -141,7 +141,10 @@ class ObjectHeadChains:
         audit: Sequence[AuditEntry] = (),
         moves: Sequence[SignedMove] = (),
     ) -> None:
-        """See the port. The head log follows, since the commit is one object (`usecases.heads`)."""
+        """See the port.
+
+        The head log follows, since the commit is one object (`usecases.heads`).
+        """
         check_appendable(expected=expected, blocks=blocks, message=message, entry=entry, grants=grants)
         self._settle_those_of(job_ids)
         if entry is None:

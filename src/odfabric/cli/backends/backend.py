@@ -59,6 +59,17 @@ class PushFile:
     allow_shrink: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyWish:
+    """What is verified; `after` and `until` are hashes or numbers of blocks."""
+
+    data: bool = True
+    replay: bool = True
+    after: str | None = None
+    until: str | None = None
+    report: bool = False
+
+
 class CursorBackend(Protocol):
     """Verbs of cursors."""
 
@@ -273,8 +284,8 @@ class Backend(Protocol):
     def why(self, ref: str, asked: WhyRequest) -> dict[str, object]:
         """Why records are there: `{records, datasets, cost, next, ..}`."""
 
-    def verify(self, ref: str, *, replay: bool) -> dict[str, object]:
-        """`{ok, errors}`."""
+    def verify(self, ref: str, wish: VerifyWish) -> dict[str, object]:
+        """`{ok, errors}`, with `report` if one is wanted."""
 
     def delete(self, ref: str) -> dict[str, object]:
         """`{id, alias}` of what was deleted."""

@@ -21,7 +21,10 @@ class HeadBackend(Protocol):
     """The log of heads of a dataset, and the key that signs it."""
 
     def described(self, ref: str, *, limit: int) -> dict[str, Any]:
-        """`{signer, signedSince, entries, keyIsHere, lastSeen, handOvers, moves}`, newest first."""
+        """What `GET heads` answers, newest first.
+
+        `{signer, signedSince, entries, keyIsHere, lastSeen, handOvers, moves}`.
+        """
 
     def verify(self, url: str) -> Mapping[str, object]:
         """The report of a dataset elsewhere."""

@@ -33,7 +33,7 @@ class HistoryBackend(Protocol):
         """The present head."""
 
     def reset(self, ref: str, to: str | int, *, expected: str) -> dict[str, Any]:
-        """`{id, alias, oldHead, head, blocksDropped, rowsDropped}`; `to` is a block or its number."""
+        """`{id, alias, oldHead, head, blocksDropped, rowsDropped}`."""
 
     def compact(self, ref: str, wish: CompactWish) -> dict[str, Any]:
         """`{id, alias, oldHead, head, blocksBefore, blocksAfter, rows, upToDate}`."""
@@ -44,9 +44,15 @@ class HistoryBackend(Protocol):
     def shown(self, ref: str) -> dict[str, Any]:
         """`{rewrites, rewrittenInputs}`."""
 
+    def reports(self, ref: str) -> list[dict[str, Any]]:
+        """Verification reports beside a dataset, newest first."""
+
+    def publish_report(self, ref: str, data: bytes) -> dict[str, Any]:
+        """The report as it is listed from now on."""
+
 
 class WorkspaceHistory:
-    """A `HistoryBackend` on a node of this process; `finish` works until a job has ended."""
+    """A `HistoryBackend` on a node of this process; `finish` works until a job ends."""
 
     def __init__(self, node: Node, finish: Callable[[Job], Mapping[str, object]]) -> None:
         self._node = node
@@ -92,6 +98,14 @@ class WorkspaceHistory:
             "rewrittenInputs": [one.to_value() for one in history.rewritten_inputs(entry)],
         }
 
+    def reports(self, ref: str) -> list[dict[str, Any]]:
+        """See the protocol."""
+        return [one.to_value() for one in self._node.reports.of_dataset(self._resolve(ref))]
+
+    def publish_report(self, ref: str, data: bytes) -> dict[str, Any]:
+        """See the protocol."""
+        return self._node.reports.publish(self._resolve(ref), data).to_value()
+
     def _resolve(self, ref: str) -> CatalogEntry:
         from odfabric.formats.identifiers.references import parse_dataset_ref
 
@@ -132,6 +146,16 @@ class NodeHistory:
     def shown(self, ref: str) -> dict[str, Any]:
         """See the protocol."""
         return dict(self._send("GET", f"{self._path_of(ref)}/history").json())
+
+    def reports(self, ref: str) -> list[dict[str, Any]]:
+        """See the protocol."""
+        found: list[dict[str, Any]] = self._send("GET", f"{self._path_of(ref)}/reports").json()["reports"]
+        return found
+
+    def publish_report(self, ref: str, data: bytes) -> dict[str, Any]:
+        """See the protocol."""
+        headers = {"content-type": "application/json"}
+        return dict(self._send("POST", f"{self._path_of(ref)}/reports", content=data, headers=headers).json())
 
 
 def _hash(text: str) -> Multihash:

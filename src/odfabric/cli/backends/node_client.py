@@ -20,6 +20,7 @@ from odfabric.cli.backends.backend import (
     JobListener,
     PushFile,
     VariableBackend,
+    VerifyWish,
     WebhookBackend,
     source_text,
 )
@@ -300,15 +301,16 @@ class NodeBackend:
         answer = self.connection.patiently(lambda: self.connection.attempt("POST", path, json=body), repeats=True)
         return dict(self._finished(answer))
 
-    def verify(self, ref: str, *, replay: bool) -> dict[str, object]:
+    def verify(self, ref: str, wish: VerifyWish) -> dict[str, object]:
         """Verify a dataset and wait.
 
         It changes nothing, so it is asked for again if the answer breaks off.
         """
         path = f"{self._path(ref)}/verify"
-        answer = self.connection.patiently(
-            lambda: self.connection.attempt("POST", path, json={"replay": replay}), repeats=True
-        )
+        members = {"data": wish.data, "replay": wish.replay, "after": wish.after, "until": wish.until}
+        body = {name: value for name, value in members.items() if value is not None}
+        body |= {"report": True} if wish.report else {}
+        answer = self.connection.patiently(lambda: self.connection.attempt("POST", path, json=body), repeats=True)
         return dict(self._finished(answer))
 
     def delete(self, ref: str) -> dict[str, object]:

@@ -22,6 +22,7 @@ from odfabric.cli.backends.backend import (
     JobListener,
     PushFile,
     VariableBackend,
+    VerifyWish,
     WebhookBackend,
     source_text,
 )
@@ -51,7 +52,7 @@ from odfabric.usecases.queries.query_data import QueryData
 from odfabric.usecases.queries.query_document import QueryForm
 from odfabric.usecases.reading.read_tail import ReadTail
 from odfabric.usecases.state.read_state import ReadState
-from odfabric.usecases.verification.verify_dataset import VerifyOptions
+from odfabric.usecases.verification.verification_run import VerifyOptions
 from odfabric.wiring import Node
 from odfabric.wiring.composed.renaming import rename
 
@@ -301,9 +302,17 @@ class WorkspaceBackend:
 
         return self._node.provenance.why(self._resolve(ref), asked, listen)
 
-    def verify(self, ref: str, *, replay: bool) -> dict[str, object]:
+    def verify(self, ref: str, wish: VerifyWish) -> dict[str, object]:
         """Verify a dataset and wait."""
-        job = self._node.requests.verify(self._resolve(ref), VerifyOptions(replay=replay))
+        entry, reports = self._resolve(ref), self._node.reports
+        options = VerifyOptions(
+            data=wish.data,
+            replay=wish.replay,
+            after=reports.block(entry, wish.after),
+            until=reports.block(entry, wish.until),
+            report=wish.report,
+        )
+        job = self._node.requests.verify(entry, options)
         return dict(self._finish(job))
 
     def delete(self, ref: str) -> dict[str, object]:

@@ -1,6 +1,6 @@
 """Verbs on datasets.
 
-init, add, set-transform, set-source, set-info, list, show, ingest, pull, log, tail, sql, verify, rename, delete.
+init, add, set-transform, set-source, set-info, list, show, ingest, pull, log, tail, sql, rename, delete.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import typer
 from odfabric.cli.backends.backend import JobFailed, PushFile, check_file, media_type_of
 from odfabric.cli.commands.moments import AS_AT, AS_OF, event_moment, system_moment
 from odfabric.cli.context import backend_of, context_of, workspace_settings
-from odfabric.cli.ingest_results import counted, said_of, show_trial
+from odfabric.cli.ingest_results import said_of, show_trial
 from odfabric.errors import External, InvalidRequest, OdfError, Place
 from odfabric.model.instant import Instant
 from odfabric.model.people.account import Visibility
@@ -50,7 +50,6 @@ def register(app: typer.Typer) -> None:
         ("log", log),
         ("tail", tail),
         ("sql", sql),
-        ("verify", verify),
         ("rename", rename),
         ("delete", delete),
     )
@@ -342,48 +341,6 @@ def sql(
     output.rows(rows)
     if len(rows) == limit and not output.as_json:
         output.say(f"the first {limit} rows; --limit shows more")
-
-
-def verify(
-    context: typer.Context,
-    refs: list[str] = REFS,
-    replay: bool = typer.Option(True, help="Run every transaction of derivative datasets again"),
-) -> None:
-    """Verify chains, objects and, by re-execution, transactions.
-
-    A URL or the path of a folder is a dataset elsewhere: its chain, its objects and its signed heads are verified, and nothing is kept of it.
-    Exit code 1 if anything is wrong.
-    """
-    from odfabric.cli.backends.head_backends import place_of
-    from odfabric.cli.transfer.head_commands import show_report
-
-    output = context_of(context).output
-    errors: list[object] = []
-    with backend_of(context_of(context), output, pulls=True) as backend:
-        for ref in refs:
-            if (url := place_of(ref)) is not None:
-                elsewhere = dict(backend.heads.verify(url))
-                problems = elsewhere["errors"]
-                assert isinstance(problems, list)
-                errors += problems
-                if not output.as_json:
-                    show_report(output, ref, elsewhere)
-                continue
-            report = backend.verify(ref, replay=replay)
-            found = report["errors"]
-            assert isinstance(found, list)
-            errors += found
-            if not output.as_json:
-                output.result(None, f"{ref}: {'verified' if not found else counted(len(found), 'problem')}")
-                for problem in found:
-                    output.result(None, f"  {problem['kind']}: {problem['message']}")
-                    for what in ("block", "object"):
-                        if problem[what]:
-                            output.result(None, f"    {what:6} {problem[what]}")
-    if output.as_json:
-        output.document({"ok": not errors, "errors": errors})
-    if errors:
-        raise typer.Exit(1)
 
 
 def delete(

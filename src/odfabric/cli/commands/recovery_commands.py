@@ -49,7 +49,12 @@ def replay(
     output = given.output
     with open_node(settings_on_stores(given)) as node:
         ports = ReplayPorts(
-            node.repository, node.ports.engine, node.ports.exchange, node.ports.objects, node.ports.clock
+            node.repository,
+            node.ports.engine,
+            node.ports.exchange,
+            node.ports.objects,
+            node.ports.clock,
+            node.commits.sign,
         )
         info, found = replay_transactions(
             node.datasets.resolve(parse_dataset_ref(ref)),

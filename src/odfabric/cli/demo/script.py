@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from odfabric.cli.backends.backend import PushFile
+from odfabric.cli.backends.backend import PushFile, VerifyWish
 from odfabric.cli.backends.node_client import NodeBackend
 from odfabric.cli.demo.extent import Extent
 from odfabric.cli.demo.flight_files import (
@@ -173,7 +173,7 @@ class _Demo:
     def _verify_all(self, client: NodeBackend) -> None:
         with self._step("verify all: chains, hashes, re-execution of every transaction") as note:
             for name in self._extent.datasets:
-                report = client.verify(name, replay=True)
+                report = client.verify(name, VerifyWish())
                 if not report["ok"]:
                     raise Corrupt(f"{name}: {report['errors']}", object_name=name)
             note("every byte is what it claims to be, every transaction gives the same rows again")
@@ -190,7 +190,7 @@ class _Demo:
             note(f"same head …{ours[-8:]}, {objects} objects byte for byte the same")
         with self._step("flip one byte in the copy, verify it") as note:
             broken = _flip_byte(self._folder / "second")
-            report = copy.verify(SHARED, replay=False)
+            report = copy.verify(SHARED, VerifyWish(replay=False))
             errors = report["errors"]
             assert isinstance(errors, list)
             if not any(problem["object"] == broken for problem in errors):

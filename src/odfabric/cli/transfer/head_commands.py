@@ -66,7 +66,7 @@ def export(
     ref: str = REF,
     file: Path = FILE,
     passphrase_file: Path | None = PASSPHRASE_FILE,
-    plain: bool = typer.Option(False, "--plain", help="Without a passphrase; whoever reads the file can sign"),
+    plain: bool = typer.Option(False, "--plain", help="Without a passphrase; a reader of the file can sign"),
 ) -> None:
     """Write the private key that signs a dataset to a new file that only you may read."""
     output = context_of(context).output
@@ -124,7 +124,7 @@ def show_report(output: Output, url: str, report: dict[str, object]) -> None:
         for each in signed["handOvers"]:
             output.result(None, f"  handed    over to {each['to']} on {each['systemTime']}")
     elif not found:
-        output.result(None, "  signed by nobody: whoever keeps the place could have written it")
+        output.result(None, "  signed by nobody: the keeper of the place could have written it")
     for problem in found:
         output.result(None, f"  {problem['kind']}: {problem['message']}")
         if problem["hint"]:

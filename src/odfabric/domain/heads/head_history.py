@@ -90,7 +90,9 @@ def _check_next(end: LogEnd, signed: SignedMove) -> None:
 def check_statement(
     end: LogEnd, statement: HeadStatement, at: Callable[[int], SignedMove | None], *, now: Instant
 ) -> HeadStatement:
-    """What the log and its `head.sig` say together: the log's end, at the later of both times.
+    """What the log and its `head.sig` say together.
+
+    The log's end, at the later of both times.
 
     `at` gives an entry by its number. A statement may be of an older entry, for not each move is stated. Raises CorruptedSource for one that
     is of no entry of the log, of a later one (the log was cut), or by another key than that entry's.
@@ -160,7 +162,9 @@ def _fork(number: int, shown: str, known: str) -> CorruptedSource:
 
 
 def check_fresh(statement: HeadStatement, *, now: Instant, age_s_max: float, shown: str) -> None:
-    """Refuse a statement that is too old. Raises CorruptedSource by rule `head-log-freeze`.
+    """Refuse a statement that is too old.
+
+    Raises CorruptedSource by rule `head-log-freeze`.
 
     0: none is.
     """
@@ -174,7 +178,9 @@ def check_fresh(statement: HeadStatement, *, now: Instant, age_s_max: float, sho
 
 
 def check_head_is_signed(head: Multihash, moves: Iterable[SignedMove], *, seen: SeenHead | None, shown: str) -> None:
-    """Refuse a head that the log does not have, or that is older than what was seen. `moves` are the newest first.
+    """Refuse a head that the log does not have, or that is older than what was seen.
+
+    `moves` are the newest first.
 
     Raises CorruptedSource by rule `head-unsigned` or `head-log-rollback`. Another older head of the log is no fault: a push writes the log
     before the head, and readers take the newest signed one.

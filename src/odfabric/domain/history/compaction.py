@@ -1,4 +1,4 @@
-"""Compaction of a root dataset: which slices become one, and what their block says.
+"""Compaction: which slices become one, and what their block says.
 
 Owns the division of a chain into batches and the event of a batch. Invariants: rows, offsets and the state of the chain after each batch are
 those of the chain before; what blocks say besides (idempotency keys, polled files, counts) is said by the block that takes their place.

@@ -31,7 +31,9 @@ _SCRYPT_MEMORY_BYTES = 64 * 1024 * 1024
 def write_key_document(
     dataset: DatasetId, private: bytes, *, signer: str, passphrase: str | None, salt: bytes, nonce: bytes
 ) -> bytes:
-    """The document; without a passphrase the key is in the clear. `salt` and `nonce` are fresh random bytes.
+    """The document; without a passphrase the key is in the clear.
+
+    `salt` and `nonce` are fresh random bytes.
 
     Raises InvalidRequest for a passphrase that is too short.
     """
@@ -49,7 +51,10 @@ def write_key_document(
 
 
 def is_sealed_document(data: bytes) -> bool:
-    """Whether a passphrase opens it. Raises InvalidRequest for what is no such document."""
+    """Whether a passphrase opens it.
+
+    Raises InvalidRequest for what is no such document.
+    """
     return "sealed" in _document(data)
 
 

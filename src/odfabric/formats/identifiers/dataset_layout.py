@@ -23,6 +23,8 @@ ENGINES = "engines"
 """Beside the dataset: which engine made or reproduces which block."""
 REWRITES = "rewrites"
 """Beside the dataset: which heads went back or aside, and why."""
+REPORTS = "reports"
+"""Beside the dataset: signed verification reports."""
 HEAD = "refs/head"
 HEAD_LOG = "refs/head.log"
 HEAD_SIGNATURE = "refs/head.sig"
@@ -78,6 +80,11 @@ def engine_records_prefix(dataset: DatasetId, block: Multihash | None = None) ->
 def rewrite_records_prefix(dataset: DatasetId) -> str:
     """Key prefix of the records of rewritten history."""
     return in_dataset(dataset, f"{REWRITES}/")
+
+
+def reports_prefix(dataset: DatasetId) -> str:
+    """Key prefix of the verification reports of peers."""
+    return in_dataset(dataset, f"{REPORTS}/")
 
 
 def head_key(dataset: DatasetId) -> str:

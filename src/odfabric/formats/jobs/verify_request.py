@@ -23,7 +23,14 @@ def verify_members(request: VerifyRequest) -> dict[str, object]:
 
     Two requests with the same wishes are one job.
     """
-    return {"dataset": str(request.dataset), "data": request.data, "replay": request.replay}
+    members: dict[str, object] = {"dataset": str(request.dataset), "data": request.data, "replay": request.replay}
+    if request.after is not None:
+        members["after"] = str(request.after)
+    if request.until is not None:
+        members["until"] = str(request.until)
+    if request.report:
+        members["report"] = True
+    return members
 
 
 def read_verify_request(job: Job) -> VerifyRequest:
@@ -34,4 +41,7 @@ def read_verify_request(job: Job) -> VerifyRequest:
         data=members.flag("data"),
         replay=members.flag("replay"),
         head=members.parsed_or_none("head", parse_multihash),
+        after=members.parsed_or_none("after", parse_multihash),
+        until=members.parsed_or_none("until", parse_multihash),
+        report=members.flag_or_false("report"),
     )

@@ -145,13 +145,17 @@ class VerifyRequest:
 
     Transactions are verified by re-execution.
 
-    `head` is the head when it was asked for; jobs of older releases do not say it.
+    `head` is the head when it was asked for; jobs of older releases do not say it. Objects and transactions of the blocks `(after, until]` are
+    checked, None being the seed and the head. With `report` the result has a signed report.
     """
 
     dataset: DatasetId
     data: bool
     replay: bool
     head: Multihash | None = None
+    after: Multihash | None = None
+    until: Multihash | None = None
+    report: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,10 @@ class DatasetKeys(Protocol):
     """
 
     def create(self, dataset: DatasetId | None = None) -> SealedKey:
-        """A new key pair: of a new dataset, whose id is its public half, or another one for `dataset`."""
+        """A new key pair.
+
+        Of a new dataset, whose id is its public half, or another one for `dataset`.
+        """
 
     def keep(self, dataset: DatasetId, private: bytes) -> SealedKey:
         """Seal a private half of 32 bytes that comes from elsewhere."""

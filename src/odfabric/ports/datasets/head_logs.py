@@ -51,7 +51,9 @@ class HeadLogs(Protocol):
         """The newest that was seen of a dataset elsewhere, whether it is here or not."""
 
     def note_seen(self, seen: SeenHead, *, forced: bool = False) -> None:
-        """Remember it, unless something newer was seen: a higher number, or the same one signed later.
+        """Remember it, unless something newer was seen.
+
+        A higher number, or the same one signed later.
 
         With `forced` whatever was seen before.
         """

@@ -44,7 +44,9 @@ class RemoteNodes(Protocol):
         """
 
     def send_ref(self, url: str, path: str, data: bytes) -> bool:
-        """Send a small file beside the head of the dataset under `url`; False if the node does not take it (4xx).
+        """Send a small file beside the head of the dataset under `url`.
+
+        False if the node does not take it (4xx).
 
         Raises Indeterminate too.
         """

@@ -328,6 +328,13 @@ class Commits:
         if head is None or entry is None or self._published.get(dataset) != (head.hash, entry):
             self._publish(dataset)
 
+    def sign(self, dataset: DatasetId, data: bytes) -> tuple[bytes, bytes] | None:
+        """Sign bytes for a dataset: the signer's public key and the signature.
+
+        None if its key is not here.
+        """
+        return None if self._signing is None else self._signing.writer.sign(dataset, data)
+
     def publish_log(self, dataset: DatasetId) -> None:
         """Publish the head log, which has grown without a move of the head.
 

@@ -1,4 +1,6 @@
-"""Entries of the head log for moves of this node's datasets, signed as they happen.
+"""Entries of the head log for moves of this node's datasets.
+
+Signed as they happen.
 
 Invariant: an entry is written in the transaction of its move, or later by `catch_up`, for moves of processes that know no log, of nodes
 that share heads, and from before there were logs. A dataset whose key is not here, or not the one that may sign, gets none.
@@ -83,7 +85,10 @@ class HeadWriter:
         return (self._signed(entry, self._move(end, kind, logged, new_head)),)
 
     def hand_over_move(self, entry: CatalogEntry, next_signer: bytes) -> SignedMove:
-        """The entry by which the present key names the next one. Raises AccessDenied without the key."""
+        """The entry by which the present key names the next one.
+
+        Raises AccessDenied without the key.
+        """
         end = self.end(entry.id)
         if end.last is None or not self._may_sign(entry, end):
             raise AccessDenied(
@@ -110,7 +115,10 @@ class HeadWriter:
         return signed_statement(statement, signature)
 
     def received_statement(self, dataset: DatasetId) -> bytes | None:
-        """The newest signature that came with a copy; None if it is of an entry that is not here."""
+        """The newest signature that came with a copy.
+
+        None if it is of an entry that is not here.
+        """
         seen, line = self.logs.seen(dataset), self.logs.last(dataset)
         if seen is None or line is None or not seen.line:
             return None
@@ -155,6 +163,17 @@ class HeadWriter:
     def segment(self, dataset: DatasetId, number: int) -> Sequence[bytes]:
         """Lines of a segment."""
         return self.logs.lines(dataset, first=number * SEGMENT_ENTRIES, limit=SEGMENT_ENTRIES)
+
+    def sign(self, dataset: DatasetId, data: bytes) -> tuple[bytes, bytes] | None:
+        """The present signer of a dataset and its signature of `data`.
+
+        None if its key is not here.
+        """
+        entry = self._catalog.by_id(dataset)
+        if entry is None or entry.sealed_key is None:
+            return None
+        end = self.end(dataset)
+        return (end.signer, self._keys.sign(dataset, entry.sealed_key, data)) if self._may_sign(entry, end) else None
 
     def may_sign(self, entry: CatalogEntry) -> bool:
         """Whether this node has the key that signs the dataset's next move."""

@@ -1,4 +1,4 @@
-"""Judge the head log of a dataset elsewhere before anything of the dataset is taken.
+"""Judge the head log of a dataset elsewhere before anything of it is taken.
 
 Owns which segments are read: those after what is kept here, all of them only if the log is not a continuation of ours. Invariant: nothing is
 taken of a log whose entries are not signed by the dataset's keys, one after the other; what was seen once is not taken back unless forced.
@@ -37,10 +37,16 @@ OLDER_HEADS_MAX = 1000
 
 
 class LogPlace(Protocol):
-    """Where a log elsewhere is read: `ports.sources.egress.RemoteDataset`, a destination."""
+    """Where a log elsewhere is read.
+
+    `ports.sources.egress.RemoteDataset`, a destination.
+    """
 
     def ref(self, path: str) -> bytes | None:
-        """A small file such as `refs/head.log`; None if it is not there. Raises LimitExceeded, Determinate."""
+        """A small file such as `refs/head.log`; None if it is not there.
+
+        Raises LimitExceeded, Determinate.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +70,10 @@ class JudgedLog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogJudge:
-    """Judges logs by what this node keeps and has seen. `age_s_max` 0: a signature may have any age."""
+    """Judges logs by what this node keeps and has seen.
+
+    `age_s_max` 0: a signature may have any age.
+    """
 
     logs: HeadLogs
     clock: Clock
@@ -74,7 +83,9 @@ class LogJudge:
     def judge(
         self, dataset: DatasetId, head: Multihash, place: LogPlace, *, shown: str, force: bool = False
     ) -> JudgedLog | None:
-        """The log at `place`, where the head is `head`; None if there is none and none was ever seen.
+        """The log at `place`, where the head is `head`.
+
+        None if there is none and none was ever seen.
 
         Raises CorruptedSource by the rule that is broken: `head-log-rollback`, `head-log-fork`, `head-log-freeze`, `head-log-missing`,
         `head-unsigned`, which `force` sets aside; `head-log-tampered`, `head-log-signer`. LimitExceeded, Determinate.
@@ -214,7 +225,10 @@ class _Reading:
         return self.judge.kept(self.dataset, number)
 
     def _downwards(self) -> Iterator[SignedMove]:
-        """The newest entries, newest first: those that were read, and some that are kept here."""
+        """The newest entries, newest first.
+
+        Those that were read, and some that are kept here.
+        """
         yield from reversed(self.moves)
         first = self.moves[0].move.sequence
         begin = max(0, first - OLDER_HEADS_MAX)
@@ -243,5 +257,5 @@ def _missing(shown: str, seen: SeenHead | None) -> None:
     raise refusal(
         MISSING,
         f"missing: {shown} has no head log, or no signature of it{known}",
-        "whoever keeps the place took it away, or copied the dataset without it: take another one, or use --force",
+        "the keeper of the place took it away, or copied the dataset without it: take another one, or use --force",
     )

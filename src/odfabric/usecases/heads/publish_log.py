@@ -1,4 +1,6 @@
-"""Publish the head log beside `refs/head`: full segments, the newest one, the signature.
+"""Publish the head log beside `refs/head`.
+
+Full segments, the newest one, the signature.
 
 Invariant: the log is published before the head that it signs, so anyone who reads the head first finds it in the log. Nothing published goes
 back: what is replaced was read before the database was asked.
@@ -26,7 +28,10 @@ class LogPublisher:
     """Writes logs into the object store."""
 
     def __init__(self, writer: HeadWriter, *, objects: ObjectStore, clock: Clock, signature_s: float) -> None:
-        """`signature_s`: how old the published signature may get while the head moves, in seconds."""
+        """`signature_s`: how old the published signature may get while the head moves.
+
+        It is in seconds.
+        """
         self._writer = writer
         self._objects = objects
         self._clock = clock

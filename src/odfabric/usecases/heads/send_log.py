@@ -20,7 +20,10 @@ from odfabric.usecases.heads.judge_log import LogPlace
 
 @dataclass(frozen=True, slots=True)
 class LogToSend:
-    """Files by path, full segments first, the signature last; `behind`: those at the destination are older."""
+    """Files by path, full segments first, the signature last.
+
+    `behind`: those at the destination are older.
+    """
 
     files: Mapping[str, bytes]
     behind: bool
@@ -29,7 +32,9 @@ class LogToSend:
 def log_to_send(
     entry: CatalogEntry, place: LogPlace, writer: HeadWriter, *, shown: str, force: bool
 ) -> LogToSend | None:
-    """What of the log is to be written at `place`; None for a dataset that is not signed.
+    """What of the log is to be written at `place`.
+
+    None for a dataset that is not signed.
 
     Raises CorruptedSource for a log there that is not a beginning of ours: `head-log-fork`, `head-log-rollback` if it goes on where ours
     ends, `head-log-tampered`; unless `force`.

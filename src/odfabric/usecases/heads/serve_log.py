@@ -1,4 +1,6 @@
-"""Serve the head log of a dataset, take the log of one that is pushed, and describe both.
+"""Serve the head log of a dataset.
+
+Take the log of one that is pushed, and describe both.
 
 Invariant: only whole entries are taken, each signed by the dataset's key, after ours and of heads that the dataset has here.
 """
@@ -15,8 +17,8 @@ from odfabric.formats.identifiers.dataset_layout import HEAD_LOG, HEAD_SIGNATURE
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.heads.head_log import HANDED_OVER, SEGMENT_ENTRIES, HeadMove, SeenHead
 from odfabric.model.identity import DatasetId
+from odfabric.ports.datasets.chain_reader import ChainReader
 from odfabric.ports.datasets.object_store import REF_BYTES_MAX, ObjectStore
-from odfabric.usecases.chain.repository import Repository
 from odfabric.usecases.heads.head_writer import HeadWriter, stored_move
 from odfabric.usecases.heads.judge_log import LogJudge
 
@@ -25,7 +27,9 @@ HANDOVERS_PAGE = 1000
 
 
 def serve_log(entry: CatalogEntry, path: str, *, writer: HeadWriter, objects: ObjectStore) -> bytes:
-    """A file of the log by its path: `refs/head.log`, `refs/head.log.<number>`, `refs/head.sig`.
+    """A file of the log by its path.
+
+    `refs/head.log`, `refs/head.log.<number>`, `refs/head.sig`.
 
     Raises NotFound: the dataset is not signed, or the segment is not full yet.
     """
@@ -49,7 +53,7 @@ def _published(dataset: DatasetId, path: str, objects: ObjectStore) -> bytes:
     return objects.read_bytes(in_dataset(dataset, path), size_max=REF_BYTES_MAX)
 
 
-def accept_log(entry: CatalogEntry, path: str, data: bytes, *, judge: LogJudge, repository: Repository) -> int:
+def accept_log(entry: CatalogEntry, path: str, data: bytes, *, judge: LogJudge, chains: ChainReader) -> int:
     """Continue the log of a dataset that a peer has pushed; how many entries were new.
 
     Segments come oldest first, the signature last. Raises CorruptedSource for what is not signed as it should be, or signs heads that are not
@@ -71,7 +75,7 @@ def accept_log(entry: CatalogEntry, path: str, data: bytes, *, judge: LogJudge, 
                 hint="the key of the dataset has signed two histories: find out where",
             )
     check_moves(writer_end, new)
-    if new and repository.chains.row(entry.id, new[-1].move.new_head) is None and len(moves) < SEGMENT_ENTRIES:
+    if new and chains.row(entry.id, new[-1].move.new_head) is None and len(moves) < SEGMENT_ENTRIES:
         raise CorruptedSource(
             f"entry {new[-1].move.sequence} of the head log moves the head to a block that is not here",
             place=Place(rule="head-unsigned"),
@@ -141,7 +145,10 @@ class HeadsPage:
 
 
 def describe_heads(entry: CatalogEntry, *, writer: HeadWriter, before: int | None, limit: int) -> HeadsPage:
-    """The newest entries with numbers below `before`. Raises NotFound for a dataset that is not signed."""
+    """The newest entries with numbers below `before`.
+
+    Raises NotFound for a dataset that is not signed.
+    """
     writer.catch_up(entry.id)
     end = writer.end(entry.id)
     if end.last is None:

@@ -52,7 +52,7 @@ PORTION_BYTES = 32 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactPorts:
-    """What a compaction works with; `blocks_max` is the longest chain that is compacted."""
+    """What a compaction works with; `blocks_max` is the longest chain it takes."""
 
     repository: Repository
     commits: Commits
@@ -126,7 +126,7 @@ def check_own(entry: CatalogEntry) -> None:
 def enqueue_compact(
     entry: CatalogEntry, request: CompactRequest, *, subject: Subject, jobs: Jobs, clock: Clock, entropy: Entropy
 ) -> Job:
-    """Queue a compaction; an unfinished one that the same token asked for with the same wishes is that job.
+    """Queue a compaction, or join an unfinished one of the same token and wishes.
 
     Raises InvalidRequest as `compact_dataset`.
     """

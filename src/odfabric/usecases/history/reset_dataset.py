@@ -10,10 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from odfabric.domain.people.access import Action, Subject
-from odfabric.errors import HeadMoved, NotFound
+from odfabric.errors import HeadMoved
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.multihash import Multihash
 from odfabric.model.rewrite import RewriteKind
+from odfabric.usecases.chain.block_reference import named_block
 from odfabric.usecases.chain.commit import Commits
 from odfabric.usecases.chain.repository import Repository
 from odfabric.usecases.rights.access import Access
@@ -51,14 +52,7 @@ def plan_reset(
     head = repository.head(entry.id)
     if expected is not None and head.hash != expected:
         raise HeadMoved(expected=str(expected), actual=str(head.hash))
-    if isinstance(to, int):
-        found = next(iter(repository.chains.rows_down(entry.id, from_sequence=to)), None)
-        row = found if found is not None and found.sequence_number == to else None
-    else:
-        row = repository.chains.row(entry.id, to)
-    if row is None:
-        shown = f"number {to}" if isinstance(to, int) else str(to)
-        raise NotFound("block", shown, hint=f"`odf log {entry.alias}` lists the blocks of its chain")
+    row = named_block(entry, to, repository=repository)
     rows = repository.state(entry.id, head.hash).next_offset - repository.state(entry.id, row.hash).next_offset
     return ResetDone(
         entry=entry, old_head=head.hash, head=row.hash, blocks=head.sequence_number - row.sequence_number, rows=rows

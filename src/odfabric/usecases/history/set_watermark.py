@@ -24,7 +24,7 @@ from odfabric.usecases.rights.access import Access
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatermarkSet:
-    """The watermark in force; `moved` is False if it was not later than the one before."""
+    """The watermark in force; `moved`: it is later than the one before."""
 
     entry: CatalogEntry
     watermark: Instant | None

@@ -36,6 +36,13 @@ class NodeSignature:
         private = self._private()
         return sign_request(headers, method="POST", target_uri=target_uri, body=body, private=private, created=at)
 
+    def private_key(self) -> bytes:
+        """The key that signs, 32 bytes, for other documents of the node.
+
+        Raises Corrupt, AccessDenied for a key that cannot be opened.
+        """
+        return self._private()
+
     def _private(self) -> bytes:
         kept, now = self._kept, self._clock.now()
         if kept is not None and abs(now.epoch_ns - kept[1].epoch_ns) < KEPT_S * NANOS_PER_SECOND:

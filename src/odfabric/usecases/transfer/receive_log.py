@@ -21,7 +21,10 @@ from odfabric.usecases.heads.judge_log import JudgedLog, LogJudge, LogPlace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceivedLog:
-    """What was judged, and what is to be done with it. `judged` None: the dataset is not signed there."""
+    """What was judged, and what is to be done with it.
+
+    `judged` None: the dataset is not signed there.
+    """
 
     dataset: DatasetId
     judged: JudgedLog | None

@@ -110,7 +110,10 @@ def smart_push(
 
 
 def _send_log(log: LogToSend | None, push: SmartPush, *, peers: SmartPeers) -> None:
-    """Send the head log after the chain. Nodes that know no logs refuse it, which is no fault of the push."""
+    """Send the head log after the chain.
+
+    Nodes that know no logs refuse it, which is no fault of the push.
+    """
     if log is None or not log.behind:
         return
     for path, data in log.files.items():

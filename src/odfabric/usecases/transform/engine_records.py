@@ -2,19 +2,22 @@
 
 Blocks carry no engine, so the objects of a dataset have an area for that: one small JSON document for each block, engine and outcome. A
 transaction's record is stored before its block is committed, so whatever is in the chain has one. Invariants: a record is written once
-and says the same no matter who writes it again; nothing in the chain depends on one, and none excuses a replay that differs, for records are
-not signed. Not here: replaying (`usecases.verification.replay_transactions`). Source: docs/engine.md#operations.
+and says the same no matter who writes it again; where the key of the dataset is here it signs the record, and a signature that is wrong is
+found where it is read. Nothing in the chain depends on a record, and none excuses a replay that differs. Not here: replaying
+(`usecases.verification.replay_transactions`). Source: docs/engine.md#operations.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 
 from odfabric.errors import Corrupt
+from odfabric.formats.heads.signed_record import record_signer, record_to_sign, signed_record
 from odfabric.formats.identifiers.dataset_layout import engine_records_prefix
+from odfabric.formats.json_values.canonical_json import JsonValue
 from odfabric.model.commit import EncodedBlock
 from odfabric.model.engine import EngineIdentity
 from odfabric.model.identity import DatasetId
@@ -30,6 +33,14 @@ ENGINE_DIGITS = 32
 """Length of what distinguishes engines in keys, in hexadecimal digits."""
 
 
+SignRecord = Callable[[DatasetId, bytes], tuple[bytes, bytes] | None]
+"""Signs bytes with the key of a dataset: public half and signature; None if the key is not here."""
+
+
+def unsigned(dataset: DatasetId, data: bytes) -> None:
+    """No key is here."""
+
+
 class EngineOutcome(Enum):
     """An engine and a block: it made its rows, reproduced them, or gave others."""
 
@@ -39,7 +50,12 @@ class EngineOutcome(Enum):
 
 
 def record_maker(
-    dataset: DatasetId, blocks: Sequence[EncodedBlock], engine: EngineIdentity | None, *, objects: ObjectStore
+    dataset: DatasetId,
+    blocks: Sequence[EncodedBlock],
+    engine: EngineIdentity | None,
+    *,
+    objects: ObjectStore,
+    sign: SignRecord = unsigned,
 ) -> None:
     """Say of blocks that are about to be committed who made their rows.
 
@@ -47,7 +63,7 @@ def record_maker(
     """
     for one in blocks:
         if engine is not None and isinstance(one.block.event, ExecuteTransform):
-            record(dataset, one.hash, engine, EngineOutcome.MADE, objects=objects)
+            record(dataset, one.hash, engine, EngineOutcome.MADE, objects=objects, sign=sign)
 
 
 def record(
@@ -59,12 +75,13 @@ def record(
     objects: ObjectStore,
     message: str | None = None,
     at: Instant | None = None,
+    sign: SignRecord = unsigned,
 ) -> None:
     """Keep what an engine has to do with a block.
 
     What was recorded of both stays as it is.
     """
-    value = {
+    value: dict[str, JsonValue] = {
         "block": str(block),
         "engine": engine.name,
         "version": engine.version,
@@ -78,7 +95,9 @@ def record(
     # What an engine says of itself is no part of a key as it is.
     said = hashlib.sha3_256(f"{engine.name}\0{engine.version}\0{engine.digest}".encode()).hexdigest()[:ENGINE_DIGITS]
     key = f"{engine_records_prefix(dataset, block)}{said}/{outcome.value}"
-    objects.put_bytes(key, json.dumps(value, sort_keys=True).encode())
+    found = sign(dataset, record_to_sign(dataset, value))
+    signed = value if found is None else signed_record(value, *found)
+    objects.put_bytes(key, json.dumps(signed, sort_keys=True).encode())
 
 
 def engine_records(
@@ -86,11 +105,13 @@ def engine_records(
 ) -> Iterator[Mapping[str, object]]:
     """All that is recorded beside a dataset, or of one block of it, by block.
 
-    Raises Corrupt for a record that is none.
+    Raises Corrupt for a record that is none, or whose signature is not one of its signer.
     """
     for key in objects.keys(engine_records_prefix(dataset, block)):
         try:
             value = json.loads(objects.read_bytes(key, size_max=RECORD_BYTES_MAX))
+            if isinstance(value, dict):
+                record_signer(dataset, value)
         except ValueError:
             value = None
         if not isinstance(value, dict):

@@ -167,7 +167,7 @@ def _run_part(part: TransformPart, state: ChainState, *, run: JobRun, ports: Tra
             engine=ports.engine,
             exchange=exchange,
         )
-        planned = _plan_commit(state, plan, executed, repository=repository, objects=ports.objects)
+        planned = _plan_commit(state, plan, executed, repository=repository, ports=ports)
         run.confirm()
         return None if planned is None else _Built(planned, executed.result.late_rows_dropped)
 
@@ -270,9 +270,14 @@ def _slice_files(
 
 
 def _plan_commit(
-    state: ChainState, plan: TransformPlan, executed: ExecutedTransform, *, repository: Repository, objects: ObjectStore
+    state: ChainState,
+    plan: TransformPlan,
+    executed: ExecutedTransform,
+    *,
+    repository: Repository,
+    ports: TransformPorts,
 ) -> PlannedCommit | None:
-    result, dataset = executed.result, plan.dataset_id
+    result, dataset, objects = executed.result, plan.dataset_id, ports.objects
     new_data = None
     if result.offsets is not None:
         rules = slice_rules(
@@ -294,5 +299,5 @@ def _plan_commit(
     if not events:
         return None
     blocks = tuple(link_blocks(state, events, system_time=plan.system_time))
-    record_maker(dataset, blocks, result.made_by, objects=objects)
+    record_maker(dataset, blocks, result.made_by, objects=objects, sign=ports.commits.sign)
     return PlannedCommit(blocks)

@@ -30,7 +30,7 @@ from odfabric.ports.node.clock import Clock
 from odfabric.usecases.chain.repository import Repository
 from odfabric.usecases.chain.store_slice import describe_slice, put_back
 from odfabric.usecases.transform.divide_transform import input_at
-from odfabric.usecases.transform.engine_records import EngineOutcome, record
+from odfabric.usecases.transform.engine_records import EngineOutcome, SignRecord, record, unsigned
 from odfabric.usecases.transform.judge_transform import change_of
 from odfabric.usecases.transform.run_transform import ExecutedTransform, execute_plan
 
@@ -57,6 +57,7 @@ class ReplayPorts:
     exchange: Exchange
     objects: ObjectStore
     clock: Clock
+    sign: SignRecord = unsigned
 
 
 def replay_transactions(
@@ -95,6 +96,7 @@ def replay_transactions(
                 objects=ports.objects,
                 message=found.message,
                 at=ports.clock.now(),
+                sign=ports.sign,
             )
             done.append(found)
         state = apply(state, link.hash, link.block)

@@ -213,5 +213,5 @@ def _verification(entry: CatalogEntry, job: Job, repository: Repository) -> Last
         sequence_number=row.sequence_number,
         behind=repository.head(entry.id).sequence_number - row.sequence_number,
         problems=len(result.get("errors", [])),
-        is_whole=request.data and request.replay and not result.get("skipped"),
+        is_whole=request.data and request.replay and request.after is None and not result.get("skipped"),
     )

@@ -23,7 +23,7 @@ class HeadVerbs:
 
     def accept(self, entry: CatalogEntry, path: str, data: bytes) -> None:
         """Continue the log of a dataset that a peer has pushed."""
-        new = accept_log(entry, path, data, judge=self.core.log_judge, repository=self.core.repository)
+        new = accept_log(entry, path, data, judge=self.core.log_judge, chains=self.core.ports.chains)
         if new or path.endswith(".sig"):
             self.core.commits.publish_log(entry.id)
 
@@ -32,7 +32,9 @@ class HeadVerbs:
         return describe_heads(entry, writer=self.core.heads.writer, before=before, limit=limit)
 
     def rotate(self, entry: CatalogEntry, *, by: Subject) -> bytes:
-        """Give the dataset another key, by an entry that the present one signs; the new public half.
+        """Give the dataset another key, by an entry that the present one signs.
+
+        The new public half.
 
         Raises NotFound, AccessDenied.
         """
@@ -47,7 +49,10 @@ class HeadVerbs:
         return export_key(entry, by=by.actor, ports=self._key_ports)
 
     def import_(self, entry: CatalogEntry, private: bytes, *, by: Subject) -> None:
-        """Keep the private key that signs the dataset now. Raises NotFound, AccessDenied, InvalidRequest."""
+        """Keep the private key that signs the dataset now.
+
+        Raises NotFound, AccessDenied, InvalidRequest.
+        """
         self.core.access.require(by, Action.REWRITE, entry)
         import_key(entry, private, by=by.actor, ports=self._key_ports)
         self.core.commits.publish_log(entry.id)

@@ -15,7 +15,8 @@ from odfabric.ports.subscriptions.signals import Topic
 from odfabric.usecases.ingestion.commit_result import CommitResult
 from odfabric.usecases.ingestion.push_data import PushData, PushQueueLimits, accept_push
 from odfabric.usecases.transfer.pull_dataset import enqueue_pull
-from odfabric.usecases.verification.verify_dataset import VerifyOptions, enqueue_verify
+from odfabric.usecases.verification.verification_run import VerifyOptions
+from odfabric.usecases.verification.verify_dataset import enqueue_verify
 from odfabric.wiring.node_core import NodeCore
 
 

@@ -38,6 +38,7 @@ from odfabric.usecases.transfer.send_dataset import run_send
 from odfabric.usecases.transfer.serve_objects import ReferredObjects
 from odfabric.usecases.transfer.smart_pull import smart_pull
 from odfabric.usecases.transform.run_transform import TransformPorts, run_transform
+from odfabric.usecases.verification.signed_reports import SignReport
 from odfabric.usecases.verification.verify_dataset import run_verify
 from odfabric.wiring.engine.engines import transaction_limits
 from odfabric.wiring.jobs.indexes import IndexVerbs
@@ -58,6 +59,7 @@ class JobWork:
     indexes: IndexVerbs
     variables: VariableVerbs
     sharing: SharingVerbs
+    sign: SignReport
 
     @property
     def verbs(self) -> Mapping[JobKind, Callable[[Job, LeasedRun], Mapping[str, object]]]:
@@ -121,6 +123,8 @@ class JobWork:
             exchange=ports.exchange,
             clock=ports.clock,
             blocks_max=self.core.settings.chain_blocks_max,
+            replays_at_once=self.core.settings.replays_at_once,
+            sign=self.sign,
         )
 
     def _files(self) -> FilePorts:

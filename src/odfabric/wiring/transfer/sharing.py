@@ -110,7 +110,10 @@ class SharingVerbs:
         )
 
     def verify(self, url: str, *, report: Callable[[EngineProgress], None] = lambda _: None) -> Mapping[str, object]:
-        """Verify a dataset elsewhere; nothing of it is kept but what was seen of its head log."""
+        """Verify a dataset elsewhere.
+
+        Nothing of it is kept but what was seen of its head log.
+        """
         ports, settings = self.core.ports, self.core.settings
         return verify_remote(
             url,

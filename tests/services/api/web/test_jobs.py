@@ -12,7 +12,7 @@ import pytest
 from odfabric.model.jobs.job import Job
 from odfabric.model.people.account import DatasetRole
 from odfabric.usecases.ingestion.push_data import PushData
-from odfabric.usecases.verification.verify_dataset import VerifyOptions
+from odfabric.usecases.verification.verification_run import VerifyOptions
 from tests.services.api.browsing import Browsers, alert_of, job_done, text_of
 from tests.services.api.people import People
 from tests.services.api.serving import serving, working

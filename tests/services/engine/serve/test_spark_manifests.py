@@ -21,7 +21,7 @@ from odfabric.model.jobs.requests import PullRequest
 from odfabric.model.metadata import AddData, ExecuteTransform
 from odfabric.settings import Settings
 from odfabric.usecases.ingestion.push_data import PushData
-from odfabric.usecases.verification.verify_dataset import VerifyOptions
+from odfabric.usecases.verification.verification_run import VerifyOptions
 from odfabric.wiring import Node, open_node, prepare_workspace
 from tests.services.engine.engine_process import EngineUnderTest
 

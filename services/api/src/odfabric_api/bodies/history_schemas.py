@@ -23,7 +23,7 @@ class ResetAnswer(Answer):
 
 
 class WatermarkAnswer(Answer):
-    """The watermark in force; `upToDate`: it was not earlier than the one that was asked for."""
+    """The watermark in force; `upToDate`: the one that was asked for is not later."""
 
     id: str
     alias: str
@@ -56,7 +56,31 @@ class RewrittenInputView(Answer):
 
 
 class HistoryAnswer(Answer):
-    """Rewrites of a dataset, newest first, and those of its inputs that it has not followed."""
+    """Rewrites of a dataset, newest first, and of inputs that it has not followed."""
 
     rewrites: list[RewriteView]
     rewritten_inputs: list[RewrittenInputView]
+
+
+class ReportView(Answer):
+    """A signed verification report that a peer has published beside the dataset.
+
+    `document` is its text as it was signed. `inChain`: the block up to which was checked is in the present chain.
+    """
+
+    id: str
+    signer: str = Field(description="`did:key` of the Ed25519 key that signed it")
+    published_by: str
+    published_at: str
+    ok: bool
+    mode: str
+    block: str = Field(description=HASH)
+    in_chain: bool
+    at: str
+    document: str
+
+
+class ReportList(Answer):
+    """Reports beside a dataset, newest first, one of each signer."""
+
+    reports: list[ReportView]

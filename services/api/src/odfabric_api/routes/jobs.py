@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated
 
 from anyio import to_thread
@@ -11,7 +10,7 @@ from pydantic import Field
 
 from odfabric.errors import NotFound
 from odfabric.model.jobs.requests import PullRequest
-from odfabric.usecases.verification.verify_dataset import VerifyOptions
+from odfabric.usecases.verification.verification_run import VerifyOptions
 from odfabric_api.auth import Caller, FollowableDataset, Member, PullableDataset, node_of
 from odfabric_api.bodies.jobs_answer import accepted, job_value
 from odfabric_api.bodies.json_answer import JsonAnswer
@@ -55,6 +54,15 @@ class VerifyBody(JsonModel):
 
     data: bool = Field(True, description="Hash every data slice and checkpoint")
     replay: bool = Field(True, description="Repeat every transform and compare")
+    after: str | None = Field(
+        None,
+        max_length=200,
+        description="Check objects and transactions of the blocks after this one, by hash or number; default: all",
+    )
+    until: str | None = Field(
+        None, max_length=200, description="The last block that is checked, by hash or number; default: the head"
+    )
+    report: bool = Field(False, description="Put a signed report into the result")
 
 
 @router.post(
@@ -102,12 +110,22 @@ async def pull(request: Request, found: PullableDataset, caller: Caller) -> Resp
 async def verify(request: Request, entry: FollowableDataset, caller: Caller) -> Response:
     """Chain, objects, and by re-execution every transaction.
 
-    202 with the job; its result is `{ok, errors}`.
+    202 with the job; its result is `{ok, errors}`, with `report` if one was asked for.
     """
     node = node_of(request)
     body = await read_json(request, VerifyBody, bytes_max=node.settings.json_body_bytes_max)
-    options = VerifyOptions(data=body.data, replay=body.replay)
-    return accepted(await to_thread.run_sync(partial(node.requests.verify, entry, options, by=caller)))
+
+    def enqueue() -> Response:
+        options = VerifyOptions(
+            data=body.data,
+            replay=body.replay,
+            after=node.reports.block(entry, body.after),
+            until=node.reports.block(entry, body.until),
+            report=body.report,
+        )
+        return accepted(node.requests.verify(entry, options, by=caller))
+
+    return await to_thread.run_sync(enqueue)
 
 
 @router.get("/jobs/{job_id}", summary="A job", responses=answers(JobView, text="The job as it is now"))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
 from anyio import to_thread
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 from starlette.responses import PlainTextResponse, StreamingResponse
 
 from odfabric.errors import InvalidRequest, Place
@@ -20,9 +20,11 @@ from odfabric.formats.identifiers.multihash import parse_multihash
 from odfabric.model.commit import CatalogEntry
 from odfabric.usecases.transfer.serve_objects import ServedObject
 from odfabric_api.auth import ReadableDataset, WritableDataset, node_of, recheck
+from odfabric_api.bodies.json_answer import JsonAnswer
 from odfabric_api.bodies.json_body import read_body
 from odfabric_api.bodies.schemas import answers
 from odfabric_api.bodies.streamed_body import body_chunks
+from odfabric_api.bodies.transfer_schemas import HeadsAnswer
 from odfabric_api.capacity import Capacity
 from odfabric_api.preconditions import IF_NONE_MATCH, RANGE, header_parameters, is_known, range_of
 from odfabric_api.problems import plain_problem
@@ -69,7 +71,10 @@ _OBJECT_HEADERS = header_parameters(IF_NONE_MATCH, RANGE)
     openapi_extra=_REF_HEADERS,
 )
 def get_ref(request: Request, entry: ReadableDataset, name: RefName) -> Response:
-    """Text of the head's hash; `head.log` and `head.sig` are the signed log of its moves."""
+    """Text of the head's hash.
+
+    `head.log` and `head.sig` are the signed log of its moves.
+    """
     if name != "head":
         return _log_file(request, entry, name)
     head = str(node_of(request).serving.head(entry))
@@ -86,11 +91,29 @@ def get_ref(request: Request, entry: ReadableDataset, name: RefName) -> Response
     openapi_extra={"requestBody": {"required": True, "content": {"text/plain": {"schema": {"type": "string"}}}}},
 )
 async def put_ref(request: Request, entry: WritableDataset, name: RefName) -> Response:
-    """After the blocks that it signs: full segments first, oldest first, then `head.log`, then `head.sig`."""
+    """After the blocks that it signs.
+
+    Full segments first, oldest first, then `head.log`, then `head.sig`.
+    """
     node = node_of(request)
     body = await read_body(request, bytes_max=SEGMENT_BYTES_MAX, limit="ref_bytes_max")
     await to_thread.run_sync(lambda: node.heads.accept(entry, f"refs/{name}", body))
     return PlainTextResponse("")
+
+
+@router.get(
+    "/{account}/{dataset}/heads",
+    summary="The signed log of a dataset's head",
+    responses=answers(HeadsAnswer, text="Who signs, and moves of the head, newest first"),
+)
+def heads(
+    request: Request,
+    entry: ReadableDataset,
+    before: Annotated[int | None, Query(ge=0, description="Only entries with smaller numbers")] = None,
+    limit: Annotated[int, Query(ge=1, le=500)] = 50,
+) -> Response:
+    """404 for a dataset whose heads nobody has signed."""
+    return JsonAnswer(node_of(request).heads.described(entry, before=before, limit=limit).to_value())
 
 
 @router.head("/{account}/{dataset}/blocks/{name}", include_in_schema=False)
@@ -169,7 +192,10 @@ async def _uploaded(request: Request, entry: CatalogEntry, folder: str, name: st
 
 
 def _while_allowed(chunks: Iterator[bytes], check: Callable[[], None]) -> Iterator[bytes]:
-    """Chunks of an upload, until the right to send them is withdrawn. Raises as `check`."""
+    """Chunks of an upload, until the right to send them is withdrawn.
+
+    Raises as `check`.
+    """
     for chunk in chunks:
         check()
         yield chunk

@@ -19,6 +19,7 @@ _ACTIONS = {
     "may_follow": Action.FOLLOW,
     "may_write": Action.WRITE,
     "may_share": Action.SHARE,
+    "may_rewrite": Action.REWRITE,
     "may_delete": Action.DELETE,
 }
 

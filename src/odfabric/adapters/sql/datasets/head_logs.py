@@ -109,7 +109,10 @@ class SqlHeadLogs:
 
 
 def add_moves(connection: Connection, dataset: DatasetId, moves: Sequence[SignedMove]) -> None:
-    """Add entries in the transaction of the head's move. Raises Changed if they do not follow the newest one."""
+    """Add entries in the transaction of the head's move.
+
+    Raises Changed if they do not follow the newest one.
+    """
     if not moves:
         return
     newest = head_log.c.sequence_number.desc()

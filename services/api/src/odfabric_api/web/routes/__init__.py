@@ -8,7 +8,18 @@ from odfabric_api.web.routes.account import tokens as account_tokens
 from odfabric_api.web.routes.admin import accounts, audit, node
 from odfabric_api.web.routes.admin import tokens as admin_tokens
 from odfabric_api.web.routes.automation import flows, jobs, subscriptions
-from odfabric_api.web.routes.dataset import history, lineage, overview, push, rows, settings, sharing, variables, why
+from odfabric_api.web.routes.dataset import (
+    history,
+    lineage,
+    overview,
+    push,
+    rewriting,
+    rows,
+    settings,
+    sharing,
+    variables,
+    why,
+)
 from odfabric_api.web.routes.new import file as new_file
 from odfabric_api.web.routes.new import manifest as new_manifest
 from odfabric_api.web.routes.new import sql as new_sql
@@ -19,7 +30,7 @@ PAGES = tuple(
         *(files, opening, home, sql, jobs, flows, new_manifest, new_file, new_sql),
         *(profile, account_tokens, organisations),
         *(node, accounts, audit, admin_tokens),
-        *(overview, rows, why, history, lineage, push, subscriptions, settings, variables, sharing),
+        *(overview, rows, why, history, lineage, push, subscriptions, settings, rewriting, variables, sharing),
     )
 )
 """Routers of all pages, those with fixed first parts before `/{account}`."""

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.jobs.requests import PullRequest
-from odfabric.usecases.verification.verify_dataset import VerifyOptions
+from odfabric.usecases.verification.verification_run import VerifyOptions
 from odfabric_api.auth import Caller, FollowableDataset, Member, Subject, WritableDataset, node_of
 from odfabric_api.bodies.forms import read_form
 from odfabric_api.page_route import PageRoute
@@ -78,14 +78,16 @@ async def post_cancel(request: Request, caller: Member, job_id: JobId) -> Respon
 async def post_pull(request: Request, entry: WritableDataset, caller: Caller) -> Response:
     """Queue an update.
 
-    With `recursive` of its inputs too, with `fetch_uncacheable` also from a source that cannot tell what is new.
+    With `recursive` of its inputs too, with `fetch_uncacheable` also from a source that cannot tell what is new, with
+    `recompute` from the beginning if an input was rewritten.
     """
-    form = await read_form(request, frozenset({"recursive", "fetch_uncacheable"}))
+    form = await read_form(request, frozenset({"recursive", "fetch_uncacheable", "recompute"}))
     wish = PullRequest(
         dataset=entry.id,
         alias=entry.alias,
         recursive="recursive" in form,
         fetch_uncacheable="fetch_uncacheable" in form,
+        recompute="recompute" in form,
     )
     job = await to_thread.run_sync(partial(node_of(request).requests.pull, wish, by=caller))
     return see_other(f"/-/jobs/{job.id}")

@@ -25,6 +25,7 @@ from odfabric_api.web.pages import page
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 PAGE_BLOCKS = 25
+REWRITES_SHOWN = 10
 EVENTS: Mapping[str, frozenset[str] | None] = {
     "all": None,
     "data": frozenset({"AddData", "ExecuteTransform"}),
@@ -52,6 +53,7 @@ def get_history(
     shown = found[:PAGE_BLOCKS]
     values = {
         "blocks": shown,
+        "rewrites": node_of(request).history.rewrites(entry)[:REWRITES_SHOWN],
         "events": events,
         "event_groups": tuple(EVENTS),
         "below": below,

@@ -19,6 +19,7 @@ from odfabric_api.web.pages import page
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 COLUMNS_SHOWN = 100
+REPORTS_SHOWN = 10
 
 
 @router.get("/{account}/{dataset}")
@@ -43,5 +44,7 @@ def get_dataset(
         "exports": EXPORT_NAMES,
         "verified": VerifyVerbs(node_of(request)).last(entry, by=caller),
         "jobs_looked_at": JOBS_LOOKED_AT,
+        "rewritten_inputs": node_of(request).history.rewritten_inputs(entry, by=caller),
+        "reports": node_of(request).reports.of_dataset(entry)[:REPORTS_SHOWN],
     }
     return page(request, "overview.html", {**frame, **values, "tab": "overview"})

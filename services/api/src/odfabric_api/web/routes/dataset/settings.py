@@ -30,7 +30,7 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 @router.get("/{account}/{dataset}/-/settings")
 def get_settings(request: Request, entry: WritableDataset, caller: Caller) -> Response:
     """What may be changed, as it is."""
-    return _screen(request, entry, caller)
+    return settings_screen(request, entry, caller)
 
 
 @router.post("/{account}/{dataset}/-/settings")
@@ -46,7 +46,7 @@ async def post_settings(request: Request, entry: WritableDataset, caller: Caller
         return see_other(dataset_path(entry, "settings"), notice=_changed(request, entry, caller, form))
 
     def again(error: OdfError, status: int) -> Response:
-        return _screen(request, entry, caller, manifest=form.get("manifest", ""), error=error, status=status)
+        return settings_screen(request, entry, caller, manifest=form.get("manifest", ""), error=error, status=status)
 
     return await submitted(request, act, again)
 
@@ -69,7 +69,7 @@ async def post_info(request: Request, entry: WritableDataset, caller: Caller) ->
         )
 
     def again(error: OdfError, status: int) -> Response:
-        return _screen(request, entry, caller, info=form, info_error=error, status=status)
+        return settings_screen(request, entry, caller, info=form, info_error=error, status=status)
 
     return await submitted(request, act, again)
 
@@ -84,7 +84,7 @@ async def post_name(request: Request, entry: DeletableDataset, caller: Caller) -
         return see_other(dataset_path(renamed, "settings"), notice="renamed")
 
     def again(error: OdfError, status: int) -> Response:
-        return _screen(request, entry, caller, renaming=(form.get("name", ""), error), status=status)
+        return settings_screen(request, entry, caller, renaming=(form.get("name", ""), error), status=status)
 
     return await submitted(request, act, again)
 
@@ -103,7 +103,7 @@ async def post_delete(request: Request, entry: DeletableDataset, caller: Caller)
         return see_other(f"/{entry.alias.account}", notice="deleted")
 
     return await submitted(
-        request, act, lambda error, status: _screen(request, entry, caller, deletion=error, status=status)
+        request, act, lambda error, status: settings_screen(request, entry, caller, deletion=error, status=status)
     )
 
 
@@ -141,7 +141,7 @@ def _typed(info: dict[str, str] | None, error: OdfError | None) -> dict[str, str
     return typed
 
 
-def _screen(
+def settings_screen(
     request: Request,
     entry: CatalogEntry,
     caller: Subject,
@@ -149,16 +149,19 @@ def _screen(
     manifest: str | None = None,
     error: OdfError | None = None,
     deletion: OdfError | None = None,
+    rewriting: OdfError | None = None,
     renaming: tuple[str, OdfError] | None = None,
     info: dict[str, str] | None = None,
     info_error: OdfError | None = None,
     status: int = 200,
 ) -> Response:
+    """The settings page, with what was typed and what is wrong with it."""
     frame = dataset_frame(request, entry, caller)
     values = {
         "manifest": settings_manifest(frame["about"]) if manifest is None else manifest,
         "problems": places_of(error),
         "deletion_problems": places_of(deletion),
+        "rewriting_problems": places_of(rewriting),
         "name": renaming[0] if renaming else str(entry.alias.name),
         "name_problems": places_of(renaming[1] if renaming else None),
         "info": {**info_values(frame["about"]), **_typed(info, info_error)},

@@ -25,7 +25,7 @@ router = APIRouter(tags=["history"])
 
 
 class ResetBody(JsonModel):
-    """The block that the head goes back to: by its hash, or by its number in the chain."""
+    """The block that the head goes back to, by its hash or its number."""
 
     to: str | None = Field(None, max_length=200, description="Hash of a block of the chain")
     to_sequence: int | None = Field(None, alias="toSequence", ge=0, description="Sequence number of that block")
@@ -128,7 +128,7 @@ async def compact(request: Request, entry: RewritableDataset, caller: Caller) ->
     openapi_extra=json_body(WatermarkBody, required=True),
 )
 async def put_watermark(request: Request, entry: WritableDataset, caller: Caller) -> Response:
-    """A watermark never goes back: an earlier one changes nothing, and `upToDate` is true."""
+    """An earlier watermark changes nothing, and `upToDate` is true."""
     node = node_of(request)
     body = await read_json(request, WatermarkBody, bytes_max=node.settings.json_body_bytes_max)
     try:

@@ -1,0 +1,161 @@
+"""Verbs of verification: verify, verify-report, publish-report, reports."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from odfabric.cli.backends.backend import VerifyWish, check_file
+from odfabric.cli.context import backend_of, context_of
+from odfabric.cli.ingest_results import counted
+from odfabric.errors import InvalidRequest
+
+REF = typer.Argument(help="Name, account/name or did:odf:... of a dataset")
+REFS = typer.Argument(help="Names, account/names or did:odf:... of datasets")
+FILE = typer.Argument(help="Report, as `odf verify --report FILE` has written it")
+REPORT_BYTES_READ_MAX = 1 << 20
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs to the command."""
+    app.command("verify")(verify)
+    app.command("verify-report")(verify_report)
+    app.command("publish-report")(publish_report)
+    app.command("reports")(reports)
+
+
+def verify(
+    context: typer.Context,
+    refs: list[str] = REFS,
+    replay: bool = typer.Option(True, help="Run every transaction of derivative datasets again"),
+    metadata_only: bool = typer.Option(False, "--metadata-only", help="The chain alone, without objects"),
+    data_only: bool = typer.Option(False, "--data-only", help="Chain and objects, without transactions"),
+    after: str = typer.Option("", "--from", help="Only blocks after this one, by hash or number"),
+    until: str = typer.Option("", "--to", help="Only blocks up to this one, by hash or number"),
+    report: str = typer.Option("", help="File for a signed report of what was checked"),
+) -> None:
+    """Verify chains, objects and, by re-execution, transactions.
+
+    A URL or the path of a folder is a dataset elsewhere: its chain, its objects and its signed heads are verified, and nothing is kept of it.
+    Exit code 1 if anything is wrong.
+    """
+    from odfabric.cli.backends.head_backends import place_of
+    from odfabric.cli.transfer.head_commands import show_report
+
+    if metadata_only and data_only:
+        raise InvalidRequest("only one of --metadata-only and --data-only at a time")
+    if len(refs) > 1 and (report or after or until):
+        raise InvalidRequest("a report, and a range, is of one dataset", hint="verify one at a time")
+    wish = VerifyWish(
+        data=not metadata_only,
+        replay=replay and not metadata_only and not data_only,
+        after=after or None,
+        until=until or None,
+        report=bool(report),
+    )
+    output = context_of(context).output
+    errors: list[object] = []
+    written: dict[str, object] = {}
+    with backend_of(context_of(context), output, pulls=True) as backend:
+        for ref in refs:
+            if (url := place_of(ref)) is not None:
+                if report:
+                    raise InvalidRequest(f"{ref} is elsewhere", hint="pull it, and verify the copy for a report")
+                elsewhere = dict(backend.heads.verify(url))
+                wrong = elsewhere["errors"]
+                assert isinstance(wrong, list)
+                errors += wrong
+                if not output.as_json:
+                    show_report(output, ref, elsewhere)
+                continue
+            found = backend.verify(ref, wish)
+            problems = found["errors"]
+            assert isinstance(problems, list)
+            errors += problems
+            if not output.as_json:
+                output.result(None, f"{ref}: {'verified' if not problems else counted(len(problems), 'problem')}")
+                for problem in problems:
+                    output.result(None, f"  {problem['kind']}: {problem['message']}")
+                    for what in ("block", "object"):
+                        if problem[what]:
+                            output.result(None, f"    {what:6} {problem[what]}")
+            if report:
+                written = {"report": _write(report, found["report"])}
+                if not output.as_json:
+                    output.result(None, f"  the signed report is in {report}")
+    if output.as_json:
+        output.document({"ok": not errors, "errors": errors, **written})
+    if errors:
+        raise typer.Exit(1)
+
+
+def verify_report(context: typer.Context, file: str = FILE) -> None:
+    """Check the signature of a verification report offline, and name who signed it.
+
+    Exit code 1 if the signature is wrong, or the report says that something was.
+    """
+    from odfabric.formats.operations.verification_report import read_signed_report
+
+    read = read_signed_report(_bytes_of(file), file=file)
+    output = context_of(context).output
+    members = dict(read.members)
+    if output.as_json:
+        output.document({"signer": read.signer, "report": members})
+    else:
+        engine = members.get("engine")
+        by = f" with {engine['name']} {engine['version']} {engine['digest'][:16]}" if isinstance(engine, dict) else ""
+        output.result(None, f"signed by {read.signer}")
+        output.result(None, f"dataset {read.dataset}")
+        output.result(None, f"block   {read.block}")
+        output.result(None, f"checked {members.get('mode')}{by} at {read.at}: {_counts(members)}")
+        output.result(None, "result  " + ("verified" if read.ok else counted(int(members["problems"]), "problem")))
+        for skipped in members.get("skipped", []):
+            output.result(None, f"skipped {skipped}")
+    if not read.ok:
+        raise typer.Exit(1)
+
+
+def publish_report(context: typer.Context, ref: str = REF, file: str = FILE) -> None:
+    """Publish a verification report beside a dataset, one of each signer."""
+    data = _bytes_of(file)
+    output = context_of(context).output
+    with backend_of(context_of(context), output) as backend:
+        published = backend.history.publish_report(ref, data)
+    output.result(published, f"published the report of {published['signer']}")
+
+
+def reports(context: typer.Context, ref: str = REF) -> None:
+    """Show who vouches for a dataset: the reports beside it, newest first."""
+    output = context_of(context).output
+    with backend_of(context_of(context), output) as backend:
+        found = backend.history.reports(ref)
+    if output.as_json:
+        output.document(found)
+        return
+    for one in found:
+        result = "verified" if one["ok"] else "found problems"
+        old = "" if one["inChain"] else ", a block that is no longer in the chain"
+        output.result(None, f"{one['at']}  {result} by {one['mode']}, block {one['block']}{old}")
+        output.result(None, f"  signed by {one['signer']}, published by {one['publishedBy']}")
+    if not found:
+        output.result(None, f"nobody has published a report on {ref}")
+
+
+def _counts(members: dict[str, Any]) -> str:
+    return ", ".join(counted(int(members[name]), name[:-1]) for name in ("blocks", "objects", "transactions"))
+
+
+def _write(path: str, document: object) -> object:
+    from odfabric.formats.operations.verification_report import report_text
+
+    assert isinstance(document, dict)
+    Path(path).write_text(report_text(document))
+    return document
+
+
+def _bytes_of(file: str) -> bytes:
+    check_file(file)
+    with Path(file).open("rb") as stream:
+        return stream.read(REPORT_BYTES_READ_MAX)

@@ -1,0 +1,29 @@
+"""The block of a dataset's present chain that somebody names by hash or number."""
+
+from __future__ import annotations
+
+from odfabric.errors import NotFound
+from odfabric.formats.identifiers.multihash import parse_multihash
+from odfabric.model.commit import BlockRow, CatalogEntry
+from odfabric.model.multihash import Multihash
+from odfabric.usecases.chain.repository import Repository
+
+NUMBER_DIGITS_MAX = 12
+
+
+def named_block(entry: CatalogEntry, named: Multihash | int, *, repository: Repository) -> BlockRow:
+    """The block with a hash or a sequence number. Raises NotFound."""
+    if isinstance(named, int):
+        found = next(iter(repository.chains.rows_down(entry.id, from_sequence=named)), None)
+        row = found if found is not None and found.sequence_number == named else None
+    else:
+        row = repository.chains.row(entry.id, named)
+    if row is None:
+        shown = f"number {named}" if isinstance(named, int) else str(named)
+        raise NotFound("block", shown, hint=f"`odf log {entry.alias}` lists the blocks of its chain")
+    return row
+
+
+def parse_block(text: str) -> Multihash | int:
+    """A hash, or a sequence number in digits. Raises InvalidName."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= NUMBER_DIGITS_MAX else parse_multihash(text)

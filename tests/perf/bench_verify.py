@@ -1,0 +1,129 @@
+"""Verification: a long chain by metadata alone, and replays one and two at a time.
+
+    PYTHONPATH=src:. .odf/venv/bin/python tests/perf/bench_verify.py [--blocks 100000] [--transactions 24] [--rows 20000]
+
+Prints blocks/s of `verify --metadata-only` over a chain in a folder, then seconds of a verification with replay by a warm engine, with
+`replays_at_once` 1 and 2 in turn, and their ratio. Both run on this machine, so what bounds the second is the engine: Spark has
+`local[*]` threads already, and each transaction is a few small jobs of it whose planning is single-threaded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from odfabric.adapters.memory.engine import MemoryEngine
+from odfabric.formats.identifiers.references import parse_dataset_ref
+from odfabric.model.jobs.job import JobStatus
+from odfabric.settings import Settings
+from odfabric.usecases.verification.verification_run import VerifyOptions
+from odfabric.wiring import engine_launcher, open_node, prepare_workspace
+from tests.perf.bench_rebuild import write_chain
+
+MANIFESTS = """
+kind: DatasetSnapshot
+version: 1
+content:
+  name: readings
+  kind: Root
+  metadata:
+    - kind: AddPushSource
+      sourceName: default
+      read:
+        kind: NdJson
+        schema:
+          fields:
+            - { name: event_time, type: Timestamp }
+            - { name: city, type: String }
+            - { name: value, type: Int64 }
+      merge: { kind: Append }
+---
+kind: DatasetSnapshot
+version: 1
+content:
+  name: high
+  kind: Derivative
+  metadata:
+    - kind: SetTransform
+      inputs: [{ datasetRef: readings }]
+      transform:
+        kind: Sql
+        engine: spark
+        query: SELECT event_time, upper(city) AS city, value * 2 AS doubled FROM readings WHERE value > 500
+"""
+ROUNDS = 3
+
+
+def metadata_only(blocks: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        workspace = Path(folder)
+        write_chain(workspace, blocks)
+        settings = Settings(workspace=workspace)
+        prepare_workspace(settings)
+        with open_node(settings, engine=MemoryEngine(workspace / "exchange")) as node:
+            list(node.objects.rebuild(adopt=False))
+            entry = node.datasets.resolve(parse_dataset_ref("long"))
+            started = time.perf_counter()
+            job = node.requests.verify(entry, VerifyOptions(data=False, replay=False))
+            ended = node.jobs.work_until_ended(job, worker="bench", listener=lambda _: None)
+            seconds = time.perf_counter() - started
+        assert ended.status is JobStatus.SUCCEEDED, ended.error
+        assert json.loads(ended.result or "{}")["ok"]
+    print(f"metadata alone: {blocks:,} blocks in {seconds:.1f} s: {blocks / seconds:,.0f} blocks/s")
+
+
+def replays(transactions: int, rows: int) -> None:
+    chance = random.Random(1)
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+
+        def odf(*arguments: str, **environment: str) -> None:
+            command = [sys.executable, "-P", "-m", "odfabric.cli", *arguments]
+            found = subprocess.run(
+                command, cwd=place, env={**os.environ, **environment}, capture_output=True, text=True
+            )
+            assert found.returncode == 0, found.stderr
+
+        (place / "manifests.yaml").write_text(MANIFESTS)
+        odf("init")
+        odf("add", "manifests.yaml")
+        for number in range(transactions):
+            lines = (
+                f'{{"event_time":"2026-01-01T00:{number % 60:02}:00Z","city":"c{n % 97}","value":{chance.randrange(1000)}}}'
+                for n in range(rows)
+            )
+            (place / "rows.ndjson").write_text("\n".join(lines))
+            odf("ingest", "readings", "rows.ndjson")
+            odf("pull", "high")
+        best: dict[int, float] = {}
+        for _ in range(ROUNDS):
+            for at_once in (1, 2):
+                started = time.perf_counter()
+                odf("verify", "high", ODF_REPLAYS_AT_ONCE=str(at_once))
+                best[at_once] = min(best.get(at_once, 1e9), time.perf_counter() - started)
+        engine_launcher(Settings(workspace=place / ".odf-workspace")).stop()
+    for at_once, seconds in best.items():
+        print(f"replay of {transactions} transactions of {rows:,} rows, {at_once} at a time: {seconds:.2f} s")
+    print(f"ratio: {best[1] / best[2]:.2f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--blocks", type=int, default=100_000)
+    parser.add_argument("--transactions", type=int, default=24)
+    parser.add_argument("--rows", type=int, default=20_000)
+    given = parser.parse_args()
+    metadata_only(given.blocks)
+    if given.transactions:
+        replays(given.transactions, given.rows)
+
+
+if __name__ == "__main__":
+    main()
