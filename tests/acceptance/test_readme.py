@@ -29,6 +29,7 @@ SHOWN = {
     "docs/howto/invite-a-colleague.md": "ruth on http://127.0.0.1:",
     "docs/howto/look-inside.md": "BROKEN  secret-files:  others may read node.token (mode 644)",
     "docs/howto/take-in-messy-files.md": "the dataset has a new column: `phase`",
+    "docs/howto/travel-in-time.md": "harbour",
     "docs/howto/explain-a-value.md": "records checked: all as the answer says",
     "docs/howto/rewrite-history.md": "has the watermark: 2026-04-01T00:00:00Z",
     "docs/howto/verify-and-vouch.md": "checked recompute at ",

@@ -67,6 +67,7 @@ from odfabric.model.source import (
     ReadStepNdJson,
     ReadStepParquet,
 )
+from odfabric.model.table_function import CallRefusal, Projection, TableCall
 from odfabric.model.vocabulary import DatasetVocabulary
 
 SCHEMA = DataSchema(
@@ -162,6 +163,14 @@ QUERY_INPUTS = st.lists(
         data_schema=st.just(SCHEMA),
         slices=SLICES,
         ddl=st.none() | TEXTS,
+        call=st.none() | st.builds(TableCall, TEXTS, st.lists(TEXTS, max_size=3).map(tuple)),
+        projection=st.none()
+        | st.builds(
+            Projection,
+            keys=st.lists(TEXTS, max_size=2).map(tuple),
+            as_of=st.none() | st.integers(-(2**52), 2**52).map(Instant.from_millis),
+        ),
+        refusal=st.none() | st.builds(CallRefusal, TEXTS, TEXTS),
     ),
     max_size=2,
 ).map(tuple)

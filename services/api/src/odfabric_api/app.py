@@ -39,7 +39,6 @@ from odfabric_api.routes import (
     data,
     datasets,
     flows,
-    heads,
     jobs,
     oidc,
     platform,
@@ -75,7 +74,7 @@ ROUTERS = (
             *(system, signing_keys, platform, sign_in, oidc, accounts, saved_queries, tokens, admin),
             # Before routes of datasets, whose account and dataset would fit their paths too.
             *(subscriptions, repositories, datasets, rewriting, reports, jobs, flows, query),
-            *(data, uploads, state, why, transfer, heads, smart, cursors, changes, collaborators, variables),
+            *(data, uploads, state, why, transfer, smart, cursors, changes, collaborators, variables),
         )
     ),
     # `-` is no name of an account or a dataset, so pages and names never meet.

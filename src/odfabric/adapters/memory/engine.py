@@ -403,7 +403,7 @@ def _called(request: QueryRequest, call: TableCall) -> QueryInput:
 def _projected(
     rows: list[dict[str, object]], projection: Projection, names: DatasetVocabulary
 ) -> list[dict[str, object]]:
-    """The rows that records leave, each as the record that made it, in order of offset."""
+    """The rows that records leave, each as the record that made it."""
     records = []
     for row in rows:
         time: Any = row[names.event_time]
@@ -416,7 +416,7 @@ def _projected(
             Record(
                 block=0,
                 offset=int(str(row[names.offset])),
-                operation=OperationType(row[names.operation_type]),
+                operation=OperationType(int(str(row[names.operation_type]))),
                 event_time=None if time is None else Instant.from_datetime(time),
                 key=tuple(row[name] for name in projection.keys),
                 row=repr(own),

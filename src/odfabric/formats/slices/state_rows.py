@@ -219,6 +219,13 @@ def of_keys_in(state: pa.Table, changed: pa.Table, keys: Sequence[str]) -> pa.Ta
     return state.filter(pc.is_in(key_values(state.column(keys[0])), value_set=values))
 
 
+def split_by_keys(state: pa.Table, changed: pa.Table, keys: Sequence[str]) -> tuple[pa.Table, pa.Table]:
+    """Rows of `state` that may have a key of `changed`, and those that have none."""
+    values = pc.unique(key_values(changed.column(keys[0])))
+    among = pc.is_in(key_values(state.column(keys[0])), value_set=values)
+    return state.filter(among), state.filter(pc.invert(among))
+
+
 def key_values(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Values as keys compare: zeros of both signs alike, NaN like NaN."""
     if not types.is_floating(column.type):

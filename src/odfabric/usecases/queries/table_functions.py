@@ -1,4 +1,4 @@
-"""Table functions over datasets: what a call reads, with the rights of naming the dataset.
+"""Table functions over datasets: what a call reads, and who may call.
 
 Owns the functions `as_at`, `as_of`, `to_table` and `changes`; a further one is a handler in `_FUNCTIONS` and its form in
 `formats.engine_messages.table_calls`. Invariant: a dataset that the caller may not read is refused as one that is not there, and a call
@@ -37,7 +37,7 @@ Raises NotFound, InvalidName.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadSlices:
-    """Records of a dataset up to `block`, after block `after`, as they are or projected."""
+    """Records of a dataset after block `after` up to `block`, or their rows."""
 
     entry: CatalogEntry
     block: BlockRow
@@ -86,7 +86,10 @@ def resolved(call: TableCall, *, repository: Repository, find: Find, as_of: Inst
 
 
 def projection_of(state: ChainState, as_of: Instant | None) -> Projection:
-    """The projection of a dataset to rows. Raises InvalidRequest for an event time that is no time."""
+    """The projection of a dataset to rows.
+
+    Raises InvalidRequest for an event time that is no time.
+    """
     schema = current_schema(state)
     keys = projection_keys(state)
     if schema is not None:
@@ -138,7 +141,7 @@ def _block(entry: CatalogEntry, at: str | None, head: Multihash, given: _Given) 
 
 
 def _block_before(entry: CatalogEntry, at: str, head: Multihash, given: _Given) -> BlockRow | None:
-    """The block of a moment, None for a time before the first: there is nothing before the changes then."""
+    """The block of a moment, None for a time before the first block."""
     moment = parse_system_moment(at, field="asAt")
     try:
         return block_at(entry, moment, repository=given.repository, head=head)

@@ -13,7 +13,7 @@ import pyarrow as pa
 from odfabric.domain.chain.walk import data_slices_down
 from odfabric.errors import Corrupt, InvalidData, LimitExceeded
 from odfabric.formats.identifiers.dataset_layout import DATA
-from odfabric.formats.slices.state_rows import Changes, Records, added_up, read_records
+from odfabric.formats.slices.state_rows import Changes, Records, added_up, read_records, split_by_keys
 from odfabric.model.identity import DatasetId
 from odfabric.model.metadata import DataSlice
 from odfabric.model.multihash import Multihash
@@ -23,6 +23,9 @@ from odfabric.usecases.chain.repository import Repository
 
 ADD_UP_ROWS_MIN = 100_000
 """Changes are added up when there are as many of them as rows that are left, but not for fewer than this."""
+
+KEPT_APART_ROWS_MAX = 1_000_000
+"""Changes of a state that is there are added up together with it, but for more than this."""
 
 
 def slices_up(
@@ -93,6 +96,39 @@ def net_rows(
     rows, counts = added_up(pieces, columns)
     _check_rows(rows.num_rows, rows_max)
     return rows, counts
+
+
+def applied(
+    base: Sequence[pa.Table], changes: Iterable[Changes], columns: pa.Schema, keys: Sequence[str], *, rows_max: int
+) -> tuple[pa.Table, pa.Array]:
+    """As `net_rows` for a `base` of which every row is there once.
+
+    Only rows with a key that changes are added up: the others stay as they are.
+    """
+    pieces, stays = _few_pieces(changes, columns), []
+    changed = pa.concat_tables([rows for rows, _ in pieces]) if pieces else columns.empty_table()
+    for rows in base:
+        touched, other = split_by_keys(rows, changed, keys) if changed.num_rows else (rows.slice(0, 0), rows)
+        pieces.append((touched, _once_each(touched.num_rows)))
+        stays.append(other)
+    moved, moved_counts = added_up(pieces, columns)
+    whole = pa.concat_tables([moved, *stays])
+    _check_rows(whole.num_rows, rows_max)
+    ones = pa.repeat(pa.scalar(1, pa.int64()), whole.num_rows - moved.num_rows)
+    return whole, pa.concat_arrays([moved_counts, ones])
+
+
+def _few_pieces(changes: Iterable[Changes], columns: pa.Schema) -> list[tuple[pa.Table, pa.ChunkedArray]]:
+    """Rows of changes with their weights, added up where there are many."""
+    pieces: list[tuple[pa.Table, pa.ChunkedArray]] = []
+    waiting = 0
+    for one in changes:
+        pieces.append((one.rows, one.diffs))
+        waiting += one.rows.num_rows
+        if waiting >= KEPT_APART_ROWS_MAX:
+            rows, counts = added_up(pieces, columns)
+            pieces, waiting = [(rows, pa.chunked_array([counts]))], 0
+    return pieces
 
 
 def _once_each(rows: int) -> pa.ChunkedArray:

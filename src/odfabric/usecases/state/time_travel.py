@@ -32,7 +32,7 @@ from odfabric.ports.datasets.exchange import Exchange
 from odfabric.ports.datasets.state_index import StateIndex
 from odfabric.usecases.chain.repository import Repository
 from odfabric.usecases.state.index_state import usable_frontier
-from odfabric.usecases.state.replay import changes_of, net_rows, records_of, slices_up
+from odfabric.usecases.state.replay import applied, changes_of, net_rows, records_of, slices_up
 
 _log = logging.getLogger(__name__)
 
@@ -82,7 +82,11 @@ def rows_known(entry: CatalogEntry, block: BlockRow, schema: DataSchema, *, port
     changes = changes_of(
         entry.id, way.slices, arrow, present.vocabulary, repository=ports.repository, exchange=ports.exchange
     )
-    rows, counts = net_rows(way.base, _taken_back(changes) if way.back else changes, arrow, rows_max=ports.rows_max)
+    changes = _taken_back(changes) if way.back else changes
+    if source == "index":
+        rows, counts = applied(way.base, changes, arrow, keys, rows_max=ports.rows_max)
+    else:
+        rows, counts = net_rows((), changes, arrow, rows_max=ports.rows_max)
     wanted = data_schema_to_arrow(schema, encodings=False)
     known = repeated(rows, counts).select(wanted.names).cast(wanted)
     return in_order(known, [key for key in keys if key in wanted.names]), source

@@ -154,6 +154,7 @@ def test_the_state_is_that_of_a_block(stranger: httpx.Client) -> None:
     # A time that is written wins over the slider, which always has a value.
     late = stranger.get("/ann/cities/-/rows", params={"view": "state", "number": "1", "at": "9999-01-01T00:00:00Z"})
     assert "1 to 2 of 2" in text_of(late)
+    assert "SELECT%20%2A%20FROM%20as_at%28%27ann/cities%27%2C%20%27f1620" in late.text
     held = stranger.get("/ann/cities/-/rows", params={"view": "state", "held": "2025-12-31T23:59:59Z"})
     assert "held at 2025-12-31T23:59:59Z" in text_of(held)
     assert "No rows here" in text_of(held)

@@ -17,10 +17,10 @@ from odfabric.wiring.composed.uploads import UploadVerbs
 from odfabric_api.auth import Caller, PushableDataset, ReadableDataset, Subject, node_of
 from odfabric_api.bodies.jobs_answer import accepted, answer_when_done
 from odfabric_api.bodies.json_answer import JsonAnswer
+from odfabric_api.bodies.moments import AS_AT, system_moment_of
 from odfabric_api.bodies.schemas import Accepted, Metadata, PushResult, Rows, TrialResult, answers
 from odfabric_api.bodies.streamed_body import body_chunks
 from odfabric_api.capacity import Capacity
-from odfabric_api.moments import AS_AT, system_moment_of
 from odfabric_api.preconditions import (
     IF_MATCH,
     flag_of,

@@ -14,9 +14,9 @@ from odfabric.usecases.queries.query_document import QueryForm
 from odfabric_api.auth import Anybody, Subject, node_of, querying
 from odfabric_api.bodies.json_answer import JsonAnswer
 from odfabric_api.bodies.json_body import JsonModel, json_body, parse_model, read_json
+from odfabric_api.bodies.moments import AS_AT, AS_OF, event_moment_of, system_moment_of
 from odfabric_api.bodies.schemas import QueryAnswer, answers
 from odfabric_api.capacity import Capacity, while_client_waits
-from odfabric_api.moments import AS_AT, AS_OF, event_moment_of, system_moment_of
 
 router = APIRouter(tags=["query"])
 

@@ -12,9 +12,9 @@ from odfabric.model.moment import SystemMoment
 from odfabric.usecases.state.read_state import ReadState
 from odfabric_api.auth import Caller, ReadableDataset, node_of, querying
 from odfabric_api.bodies.json_answer import JsonAnswer
+from odfabric_api.bodies.moments import AS_AT, AS_OF, event_moment_of, system_moment_of
 from odfabric_api.bodies.schemas import StateAnswer, answers
 from odfabric_api.capacity import Capacity
-from odfabric_api.moments import AS_AT, AS_OF, event_moment_of, system_moment_of
 
 router = APIRouter(tags=["data"])
 

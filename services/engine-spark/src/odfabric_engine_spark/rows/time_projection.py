@@ -91,14 +91,13 @@ def _compared(field: T.StructField) -> Column:
 
 def _only_appended(call: EngineCall, slices: Sequence[SliceFile], operation: str) -> bool:
     """Whether the statistics of all slices say that nothing is ever withdrawn."""
-    return all(_greatest(call, one, operation) == OperationType.APPEND.value for one in slices)
+    return all(_appends(call, one, operation) for one in slices)
 
 
-def _greatest(call: EngineCall, one: SliceFile, operation: str) -> object:
+def _appends(call: EngineCall, one: SliceFile, operation: str) -> bool:
     found = pq.read_metadata(call.exchange.input(one.path))
     position = next((at for at in range(found.num_columns) if found.schema.column(at).path == operation), None)
     if position is None:
-        return None
+        return False
     groups = (found.row_group(group).column(position).statistics for group in range(found.num_row_groups))
-    greatest = [each.max if each is not None and each.has_min_max else None for each in groups]
-    return None if None in greatest else max(greatest, default=OperationType.APPEND.value)
+    return all(each is not None and each.has_min_max and each.max == OperationType.APPEND.value for each in groups)

@@ -6,11 +6,11 @@ The changelog as it was written, filtered and sorted if asked; the profile is of
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
 
 from anyio import to_thread
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
 from odfabric.errors import InvalidQuery, InvalidRequest, LimitExceeded, NotFound
@@ -43,11 +43,26 @@ _Found = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Moment:
-    """Which state: as at a time, block or number of a block, as of an event time."""
+    """Which state: as at a block, a time or the number of a block, as of an event time."""
 
-    at: str
-    number: int | None
-    held: str
+    block: Annotated[str, Query(max_length=200, description="State as at this block; default: the head")] = ""
+    at: Annotated[str, Query(max_length=200, description="State as at this time or block")] = ""
+    number: Annotated[int | None, Query(ge=0, description="State as at the block of this number")] = None
+    held: Annotated[str, Query(max_length=100, description="State as of this event time")] = ""
+
+
+_NOTHING: _Found = {
+    "names": [],
+    "rows": [],
+    "total": 0,
+    "operation_at": None,
+    "offsets": None,
+    "as_of": None,
+    "has_more_columns": False,
+    "sql": None,
+    "refusal": None,
+    "waiting": False,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,11 +80,8 @@ async def get_rows(
     request: Request,
     entry: ReadableDataset,
     caller: Caller,
+    moment: Annotated[_Moment, Depends()],
     view: Annotated[Literal["changelog", "state"], Query()] = "changelog",
-    block: Annotated[str, Query(max_length=200, description="State as at this block; default: the head")] = "",
-    at: Annotated[str, Query(max_length=200, description="State as at this time or block")] = "",
-    number: Annotated[int | None, Query(ge=0, description="State as at the block of this number")] = None,
-    held: Annotated[str, Query(max_length=100, description="State as of this event time")] = "",
     skip: Annotated[int, Query(ge=0)] = 0,
     columns: Annotated[int, Query(ge=0, description="Columns left out")] = 0,
     column: Annotated[str, Query(max_length=300, description="Column of the filter")] = "",
@@ -81,22 +93,11 @@ async def get_rows(
 ) -> Response:
     """A page of rows.
 
-    The state is as known at a moment and as held at one, by default now. The changelog comes newest first, unless it is filtered or sorted, which the engine does; the state in order of key.
+    The changelog comes newest first, unless it is filtered or sorted, which the engine does; the state, at a moment, in order of key.
 
     What the engine does follows in a second request with `wait`: a page never keeps its reader waiting for the engine.
     """
-    moment = _Moment(at=block or at.strip(), number=number, held=held.strip())
-    asked = {
-        "view": view,
-        "block": block,
-        "at": at,
-        "number": number,
-        "held": held,
-        "skip": skip,
-        "column": column,
-        "operator": operator,
-        "value": value,
-    }
+    asked = {**asdict(moment), "view": view, "skip": skip, "column": column, "operator": operator, "value": value}
     asked |= {"sort": sort, "down": down, "limit": PAGE_ROWS}
     is_asked_for = view == "changelog" and bool(column or sort)
 
@@ -117,18 +118,7 @@ async def get_rows(
         return _filtered(request, caller, about, _Asked(sql=sql, skip=skip, first=columns, listener=listener))
 
     def values(about: DatasetDescription, listener: ProgressListener) -> _Found:
-        shown = {
-            "names": [],
-            "rows": [],
-            "total": 0,
-            "operation_at": None,
-            "offsets": None,
-            "as_of": None,
-            "has_more_columns": False,
-            "sql": None,
-            "refusal": None,
-            "waiting": False,
-        }
+        shown = dict(_NOTHING)
         try:
             shown |= find(about, listener)
         except (InvalidQuery, InvalidRequest, LimitExceeded, NotFound) as error:
@@ -262,13 +252,13 @@ def _state(
 ) -> _Found:
     rows = node_of(request).rows
     as_at: SystemMoment | None = None
-    if moment.at:
-        as_at = parse_system_moment(moment.at, field="at")
+    if written := moment.block or moment.at.strip():
+        as_at = parse_system_moment(written, field="at")
     elif moment.number is not None:
         as_at = rows.block_numbered(entry, moment.number)
     asked = ReadState(
         as_at=as_at,
-        as_of=parse_event_moment(moment.held, field="held") if moment.held else None,
+        as_of=parse_event_moment(moment.held.strip(), field="held") if moment.held.strip() else None,
         skip=skip,
         limit=PAGE_ROWS,
         data_format="JsonAoA",
