@@ -28,7 +28,7 @@ LONG_FILES = (
     *(
         "services/engine/process/test_server.py",
         "services/engine/process/test_sandbox.py",
-        "services/engine/ingest/test_merge_laws.py",
+        "services/engine/ingest/merge/test_merge_laws.py",
     ),
 )
 """Files that take a minute and more, in the order in which they begin, before all others: one at the end would leave a core idle."""
@@ -49,7 +49,7 @@ EVERY_DAY = frozenset(
                 *(
                     "serve/test_engine_contract",
                     "ingest/test_ingest",
-                    "ingest/test_merge_cases",
+                    "ingest/merge/test_merge_cases",
                     "ingest/test_raw_query",
                 ),
                 *("process/test_sandbox", "process/test_server", "sql/test_sql_gate", "laws/test_transform_laws"),
@@ -66,9 +66,17 @@ EVERY_DAY_TEST = "test_hostile_parquet.py::test_an_engine_survives_bombs_and_tak
 TESTS_IN_TURN = {
     f"{place}.py": 3
     for place in (
-        *("conformance/test_object_store", "conformance/test_people", "conformance/test_sharing_nodes"),
-        *("conformance/test_storage", "services/api/test_changes_of_rights", "services/api/test_hiding"),
-        *("services/api/test_matrix", "services/api/test_people_commands"),
+        *(
+            "conformance/stores/test_object_store",
+            "conformance/database/test_people",
+            "conformance/database/test_sharing_nodes",
+        ),
+        *(
+            "conformance/stores/test_storage",
+            "services/api/rights/test_changes_of_rights",
+            "services/api/rights/test_hiding",
+        ),
+        *("services/api/rights/test_matrix", "services/api/accounts/test_people_commands"),
     )
 }
 """Files of which one in so many tests runs by day: the same question of each route and role, or the same contract of each adapter."""

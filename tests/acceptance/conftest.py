@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.class_archive import class_archive
+from tests.support.engines.class_archive import class_archive
 from tests.support.loopback_http import LoopbackServer, Seen, reply
 from tests.support.node_process import NodeProcess, Odf, node_process
 from tests.support.process_tree import alive, marked, seen_now

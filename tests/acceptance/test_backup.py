@@ -11,7 +11,7 @@ from typing import Any
 from odfabric.formats.webhooks.webhook_signature import parse_secret, verify
 from odfabric.model.instant import Instant
 from tests.acceptance.conftest import Web
-from tests.support.class_archive import class_archive
+from tests.support.engines.class_archive import class_archive
 from tests.support.loopback_http import Seen, reply
 from tests.support.node_process import NodeProcess, Odf, node_process
 from tests.support.stories import derivative, reading, root

@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.support.class_archive import class_archive
+from tests.support.engines.class_archive import class_archive
 from tests.support.node_process import ROOT, NodeProcess, clean_environment, ndjson
 from tests.support.process_tree import marked
 from tests.support.stories import reading, root

@@ -13,7 +13,7 @@ import pytest
 
 from odfabric.settings import Settings
 from odfabric.wiring import engine_launcher, is_workspace
-from tests.support.quick_jvm import QUICK_JVM
+from tests.support.engines.quick_jvm import QUICK_JVM
 from tests.support.turns import todays
 
 ROOT = Path(__file__).resolve().parents[2]

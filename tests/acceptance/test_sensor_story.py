@@ -16,7 +16,7 @@ import pytest
 
 from odfabric.settings import Settings
 from odfabric.wiring import engine_launcher
-from tests.support.quick_jvm import QUICK_JVM
+from tests.support.engines.quick_jvm import QUICK_JVM
 from tests.support.servers.mqtt import mqtt_broker
 
 ROOT = Path(__file__).resolve().parents[2]

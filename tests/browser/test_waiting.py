@@ -13,7 +13,7 @@ from tests.browser.pages import Pages
 from tests.browser.signed_in import World, keep
 from tests.services.api.people import People
 from tests.services.api.serving import serving, working
-from tests.support.pulsing_engine import PulsingEngine
+from tests.support.engines.pulsing_engine import PulsingEngine
 from tests.support.waiting import wait_until
 
 

@@ -11,9 +11,9 @@ from playwright.sync_api import expect
 
 from tests.browser.pages import Pages
 from tests.browser.signed_in import World, keep
+from tests.services.api.datasets.test_jobs import finished
 from tests.services.api.people import People
 from tests.services.api.serving import Served, serving, working
-from tests.services.api.test_jobs import finished
 from tests.usecases.manifests import DERIVED
 
 CELL = "/ann/cities.copied/-/why?offset=1&column=city"

@@ -11,8 +11,6 @@ from odfabric.model.jobs.requests import SendWish
 from odfabric.wiring import Node
 from tests.drills.scenario import SHELF, _create, _day, _push, _send
 
-PLACE = f"file:{SHELF}/local/readings"
-
 
 def prove(node: Node, clock: SettableClock, receiver: str) -> None:
     """Each change of keys and logs, and what was pushed in between."""
@@ -23,7 +21,7 @@ def prove(node: Node, clock: SettableClock, receiver: str) -> None:
     entry = node.datasets.resolve(parse_dataset_alias("readings"))
     _push(node, entry, "day-1", _day(1) + "\n")
     _send(node, entry, SendWish(to=SHELF, force=True))
-    node.sharing.verify(PLACE)
+    node.sharing.verify(f"file:{node.settings.push_folder}/{SHELF}/local/readings")
     node.heads.rotate(node.datasets.resolve(entry.id), by=by)
     entry = node.datasets.resolve(entry.id)
     node.heads.import_(entry, node.heads.export(entry, by=by).private, by=by)

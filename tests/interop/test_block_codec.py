@@ -48,7 +48,7 @@ from odfabric.model.metadata import (
     TransformSql,
 )
 from odfabric.testing.events import blocks, events, nouns
-from tests.support.runtime_flatbuffers import build_block
+from tests.support.chains.runtime_flatbuffers import build_block
 
 NOON = Instant.parse("2020-01-01T12:00:00.123456789Z")
 VERSIONS = st.sampled_from([2, 3])

@@ -25,7 +25,7 @@ from odfabric.model.instant import Instant
 from odfabric.model.metadata import OffsetInterval, SqlQueryStep, TemporalTable, TransformSql
 from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric.testing.events import nouns
-from tests.support.runtime_flatbuffers import build_message
+from tests.support.chains.runtime_flatbuffers import build_message
 from tests.support.turns import examples
 
 OUT, IN = DatasetId(b"\x01" * 32), DatasetId(b"\x02" * 32)

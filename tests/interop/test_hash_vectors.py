@@ -26,8 +26,8 @@ from odfabric.formats.slices.logical_hash import (
     logical_hash_of_ipc,
     logical_hash_of_parquet,
 )
-from tests.support.arrow_strategies import tables
-from tests.support.naive_logical_hash import naive_logical_hash
+from tests.support.chains.arrow_strategies import tables
+from tests.support.chains.naive_logical_hash import naive_logical_hash
 from tests.support.vectors import vector_sections, vectors
 
 VECTORS = vectors("arrowDigest")

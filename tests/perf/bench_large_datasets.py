@@ -37,7 +37,7 @@ from odfabric.testing.chains import ChainBuilder, example_id, example_push_sourc
 from odfabric.usecases.people.sign_in import open_session
 from odfabric.wiring import Node, open_node, prepare_workspace
 from odfabric_api.sessions import PLAIN_COOKIE
-from tests.perf.bench_console import percentiles
+from tests.perf.node.bench_console import percentiles
 from tests.services.api.serving import serving
 
 ROWS = int(os.environ.get("ODF_BENCH_ROWS", "10000000"))

@@ -25,7 +25,7 @@ from odfabric.model.jobs.job import JobStatus
 from odfabric.settings import Settings
 from odfabric.usecases.verification.verification_run import VerifyOptions
 from odfabric.wiring import engine_launcher, open_node, prepare_workspace
-from tests.perf.bench_rebuild import write_chain
+from tests.perf.chains.bench_rebuild import write_chain
 
 MANIFESTS = """
 kind: DatasetSnapshot

@@ -14,8 +14,8 @@ from typing import Any
 
 import httpx
 
+from tests.support.engines.quick_jvm import QUICK_JVM
 from tests.support.process_tree import Seen, descendants, marked
-from tests.support.quick_jvm import QUICK_JVM
 from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -15,8 +15,8 @@ from odfabric.model.people.account import DatasetRole
 from odfabric.testing.memory_node import MemoryNode
 from odfabric.usecases.ingestion.push_data import PushData
 from odfabric.usecases.provenance.why_request import WhyRequest
+from tests.services.api.datasets.test_jobs import finished
 from tests.services.api.people import People
-from tests.services.api.test_jobs import finished
 from tests.usecases.manifests import ROOT
 from tests.usecases.test_ask_why import OTHER, copy_of
 

@@ -19,8 +19,8 @@ from odfabric_engine_spark.spark.settings import EngineSettings
 from odfabric_engine_spark.sql import gate
 from tests.services.engine.engine_process import EngineUnderTest
 from tests.services.engine.laws.law_check import Lab
-from tests.support.class_archive import class_archive
-from tests.support.quick_jvm import JVM_OF_MANY_TESTS
+from tests.support.engines.class_archive import class_archive
+from tests.support.engines.quick_jvm import JVM_OF_MANY_TESTS
 
 
 @pytest.fixture(scope="session")

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from odfabric.adapters.grpc_engine.engine import EngineChannel, GrpcEngine
-from tests.support.class_archive import class_archive
+from tests.support.engines.class_archive import class_archive
+from tests.support.engines.quick_jvm import QUICK_JVM
 from tests.support.process_tree import descendants
-from tests.support.quick_jvm import QUICK_JVM
 from tests.support.waiting import wait_until
 
 TOKEN = "a-token-for-tests"

@@ -207,7 +207,7 @@ class TestTampering:
         assert "missing" in parties.pull()["message"]
 
     def test_another_key(self, parties: Parties) -> None:
-        """Whoever has no key cannot sign blocks of their own."""
+        """Nobody signs blocks of their own without a key."""
         ours = parties.ours.node.ports
         keys = ours.keys.create(parties.entry.id)
         entry = parties.ours.node.datasets.resolve(parties.entry.id)

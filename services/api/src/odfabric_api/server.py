@@ -57,7 +57,7 @@ def keep_for_good() -> None:
     """Keep what the process has now out of later garbage collections.
 
     It is mostly modules: one collection of them stops every request for a quarter of a second. Measured by
-    `tests.perf.bench_console`."""
+    `tests.perf.node.bench_console`."""
     gc.collect()
     gc.freeze()
 

@@ -88,7 +88,7 @@ def _rest(one: Visited, asked: WhyAsked) -> bool:
 
 
 def _digest(entry: CatalogEntry, asked: WhyAsked, trace: Trace) -> str:
-    """What tells answers apart whose pages do not go together."""
+    """What distinguishes answers whose pages do not go together."""
     parts: list[object] = [str(entry.id), asked.effort.name, asked.limit, list(asked.columns), list(asked.offsets)]
     for one in trace.visited:
         if one.depth == 0 and one.explanation is not None:

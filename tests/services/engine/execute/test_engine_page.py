@@ -119,7 +119,7 @@ def states_of(query: StagedQuery, transaction: Transaction, call: EngineCall) ->
                 state = stored.rows(rows_name(number, at), schema, timed=False, work=work)
                 yield f"{rows_name(number, at)}\n{rows_of(pa.concat_tables(state.everything(100)))}"
         elif isinstance(stage, GroupStage):
-            shape, name = query.groups[number].shape, groups_name(number)
+            shape, name = query.groups[number].shape, groups_name(query, number)
             groups = stored_groups(stored, name, shape.state_schema, shape.key_names, end_column=None, work=work)
             yield f"{name}\n{rows_of(pa.concat_tables(groups.everything(100)))}"
 

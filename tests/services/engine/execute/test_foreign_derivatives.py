@@ -19,7 +19,7 @@ from odfabric.testing.memory_node import MemoryNode
 from odfabric_engine_spark.spark.session import SparkProcess
 from tests.services.engine.laws.test_bounded_transactions import SparkTransforms, derived, rows
 from tests.usecases.manifests import ROOT
-from tests.usecases.test_pull_dataset import pull, push, verify
+from tests.usecases.transform.test_pull_dataset import pull, push, verify
 
 pytestmark = pytest.mark.spark
 

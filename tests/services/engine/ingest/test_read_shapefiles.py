@@ -18,7 +18,7 @@ from odfabric.model.source import ReadStepEsriShapefile
 from odfabric_engine_spark.spark.calls.call import EngineCall
 from tests.services.engine.ingest.ingesting import Dataset
 from tests.services.engine.ingest.reading import ddl, read_rows, refusal, values
-from tests.unit.engine_spark.shapefiles import POINT, archive_of, shapefile_of, zipped
+from tests.unit.engine_spark.ingest.shapefiles import POINT, archive_of, shapefile_of, zipped
 
 pytestmark = pytest.mark.spark
 

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from odfabric.formats.files.time_formats import timestamp_format
 from odfabric_engine_spark.ingest.values.spark_times import spark_timestamp
 from odfabric_engine_spark.spark.calls.call import EngineCall
-from tests.unit.engine_spark.test_text_values import time_texts
+from tests.unit.engine_spark.ingest.test_text_values import time_texts
 
 pytestmark = pytest.mark.spark
 

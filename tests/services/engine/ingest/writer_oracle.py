@@ -29,8 +29,8 @@ from odfabric.model.engine import IngestRequest
 from odfabric.model.instant import Instant
 from odfabric.model.metadata import SqlQueryStep, TransformSql
 from odfabric.model.source import ReadStepCsv
-from tests.services.engine.ingest import merge_oracle
 from tests.services.engine.ingest.ingesting import Dataset
+from tests.services.engine.ingest.merge import merge_oracle
 
 Row = dict[str, Any]
 

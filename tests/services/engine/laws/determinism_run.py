@@ -30,7 +30,7 @@ from odfabric_engine_spark.spark.session import SparkProcess, attach, request_se
 from odfabric_engine_spark.spark.settings import EngineSettings
 from tests.services.engine.transforming import CF, CT, HOUR, A, Derivative, Input, R, Transaction, input_schema
 from tests.support.another_day import java_on_another_day
-from tests.support.class_archive import archive_flags
+from tests.support.engines.class_archive import archive_flags
 
 REQUESTS = {
     "linear": "select event_time, k, v * 3 as v3, f / 7 as f7, v % 7 as rest from input where v > -900",

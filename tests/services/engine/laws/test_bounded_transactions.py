@@ -23,7 +23,7 @@ from odfabric_engine_spark.spark.calls.exchange_folder import ExchangeFolder
 from odfabric_engine_spark.spark.session import SparkProcess, request_session
 from odfabric_engine_spark.spark.settings import EngineSettings
 from tests.usecases.manifests import ROOT
-from tests.usecases.test_pull_dataset import pull, push, verify
+from tests.usecases.transform.test_pull_dataset import pull, push, verify
 
 pytestmark = pytest.mark.spark
 

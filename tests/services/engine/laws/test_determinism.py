@@ -15,7 +15,7 @@ import pytest
 
 from tests.services.engine.laws.determinism_run import REQUESTS, Configuration
 from tests.support.another_day import CAN_MOVE_CLOCKS, environment_on_another_day
-from tests.support.quick_jvm import QUICK_JVM
+from tests.support.engines.quick_jvm import QUICK_JVM
 from tests.support.turns import todays
 
 pytestmark = pytest.mark.spark

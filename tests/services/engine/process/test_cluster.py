@@ -29,9 +29,9 @@ from tests.services.engine.ingest.ingesting import Dataset
 from tests.services.engine.ingest.reading import ddl
 from tests.services.engine.laws.determinism_run import BLOCKS, REQUESTS, inputs_of
 from tests.services.engine.transforming import Derivative, Transaction
-from tests.support.class_archive import archive_flags
+from tests.support.engines.class_archive import archive_flags
+from tests.support.engines.quick_jvm import QUICK_JVM
 from tests.support.process_tree import descendants
-from tests.support.quick_jvm import QUICK_JVM
 from tests.support.servers.spark_cluster import SparkCluster, spark_cluster
 from tests.support.turns import todays
 from tests.support.waiting import free_port, wait_until

@@ -19,9 +19,9 @@ from odfabric.errors import Determinate, LimitExceeded, OdfError
 from odfabric.model.engine import EngineProgress, QueryRequest
 from odfabric_engine_spark.process.server import EXIT_JVM_DIED, EXIT_STUCK
 from tests.services.engine.engine_process import EngineUnderTest, gone
-from tests.support.class_archive import class_archive
+from tests.support.engines.class_archive import class_archive
+from tests.support.engines.quick_jvm import QUICK_JVM
 from tests.support.process_tree import descendants
-from tests.support.quick_jvm import QUICK_JVM
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.spark

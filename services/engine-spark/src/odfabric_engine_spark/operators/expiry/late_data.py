@@ -3,7 +3,7 @@
 Owns by when the rows of each input are final, and which of them are dropped. A row is dropped if all windows it belongs to,
 and all it may meet, closed longer ago than the lateness, by what its own input had announced before. Invariant: whether a row
 is dropped depends on the row and on the earlier blocks of its input, never on where transactions begin. A scan of which nothing
-ends drops nothing. Not here: what is removed (`state_expiry`). Source: docs/engine.md#lateness-and-state-expiry;
+ends drops nothing. Not here: what is removed (`state_expiry`), rows of a single GROUP BY (`operators.aggregate.streamed_aggregate`). Source: docs/engine.md#lateness-and-state-expiry;
 docs/engine.md#steps-and-slicing.
 """
 
