@@ -4,13 +4,15 @@ The greatest resident sets of api, worker, engine and its JVM.
 
     PYTHONPATH=. .odf/venv/bin/python tests/perf/bench_large_csv.py [--mb 300] [--memory-mib 1024]
 
-The script starts a node of its own, makes the file as a stream and pushes it as one body. Memory is bounded if the sets do not grow
+The script starts a node of its own, makes the file as a stream and pushes it as one body. It prints how far it is: bytes sent, then the
+progress of the job. Memory is bounded if the sets do not grow
 with `--mb`: run it with two sizes and compare.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import random
 import tempfile
@@ -49,6 +51,7 @@ content:
 """
 ROWS_OF_PIECE = 10_000
 SAMPLE_S = 0.2
+SHOW_S = 10.0
 WAIT_S_MAX = 7200.0
 KINDS = {
     "odfabric_api": "api",
@@ -113,18 +116,42 @@ def resident(pid: int) -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
+class Progress:
+    """Prints a line now and then."""
+
+    def __init__(self) -> None:
+        self._began = self._shown = time.perf_counter()
+
+    def show(self, text: str) -> None:
+        now = time.perf_counter()
+        if now - self._shown >= SHOW_S:
+            self._shown = now
+            print(f"{now - self._began:6.0f} s  {text}", flush=True)
+
+
+def sending(size: int, progress: Progress) -> Iterator[bytes]:
+    """The file, with the bytes that have been sent."""
+    sent = 0
+    for piece in pieces(size):
+        yield piece
+        sent += len(piece)
+        progress.show(f"sent {sent / 1e6:.0f} of {size / 1e6:.0f} MB")
+
+
 def push(client: httpx.Client, size: int) -> dict[str, object]:
     """Pushes the file and waits for its commit.
 
     The answer, or the document of the job.
     """
-    answer = client.post("/local/large/ingest", content=pieces(size), headers={"content-type": "text/csv"})
+    progress = Progress()
+    answer = client.post("/local/large/ingest", content=sending(size, progress), headers={"content-type": "text/csv"})
     found = answer.json()
     while answer.status_code == httpx.codes.ACCEPTED or found.get("status") in ("queued", "running"):
         time.sleep(SAMPLE_S)
         job = found["job"]["id"] if "job" in found else found["id"]
         answer = client.get(f"/jobs/{job}")
         found = answer.json()
+        progress.show(f"job {found.get('status')} {json.dumps(found.get('progress'))}")
     return dict(found)
 
 

@@ -1,4 +1,4 @@
-"""Uploads whose parts go to the object store: plan, resumption, hashes, and what is left behind."""
+"""Uploads whose parts go to the object store: plan, resumption, hashes, leftovers."""
 
 from __future__ import annotations
 

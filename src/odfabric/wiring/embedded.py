@@ -10,9 +10,10 @@ import hmac
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+from prometheus_client import CollectorRegistry
 
 from odfabric.adapters.engine_process.launcher import ENGINE_CRASH_POINTS, EngineLaunch, EngineLauncher
 from odfabric.adapters.grpc_engine.engine import EngineChannel, GrpcEngine
@@ -191,9 +192,7 @@ def open_node(
         closing.callback(egress.close)
         exchange = FolderExchange(_exchange_folder(settings))
         closing.callback(exchange.close)
-        stores = open_stores(settings, closing, private_folders=[exchange.root])
-        if part_uploads is not None:
-            stores = replace(stores, part_uploads=part_uploads)
+        stores = open_stores(settings, closing, private_folders=[exchange.root], part_uploads=part_uploads)
         if settings.database_url is None:
             # A workspace of an older release gets its new shape from anyone who opens it; servers get theirs from `odf init`.
             upgrade(database_place(settings))
@@ -236,19 +235,25 @@ def open_node(
         node.token = token(settings)
         node.sign_in_secret = node_secret(settings, "sign in")
         node.engine_known = engine_known(own)
-        node.status.registry = registry_of(
-            ports.jobs,
-            ports.clock,
-            *timings.collectors,
-            FlowsCollector(ports.flows, ports.clock),
-            DutiesCollector(ports.duties, ports.clock),
-            PersistCollector(location.meter),
-            SubscriptionsCollector(ports.subscriptions),
-            DiskCollector(lambda: places(settings).disk),
-            EngineCollector(node.engine_known),
-        )
+        node.status.registry = _registry(node, timings, PersistCollector(location.meter))
         node.background.sweepers = (exchange.remove_leftovers, lambda: _sweep(stores, node))
         yield node
+
+
+def _registry(node: Node, timings: Timings, persist: PersistCollector) -> CollectorRegistry:
+    """What this process tells Prometheus."""
+    ports = node.ports
+    return registry_of(
+        ports.jobs,
+        ports.clock,
+        *timings.collectors,
+        FlowsCollector(ports.flows, ports.clock),
+        DutiesCollector(ports.duties, ports.clock),
+        persist,
+        SubscriptionsCollector(ports.subscriptions),
+        DiskCollector(lambda: places(node.settings).disk),
+        EngineCollector(node.engine_known),
+    )
 
 
 def _sweep(stores: Stores, node: Node) -> int:

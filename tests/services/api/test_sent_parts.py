@@ -1,4 +1,4 @@
-"""Uploads whose parts go to a bucket: by hand and by the command line, on a real S3 server."""
+"""Uploads whose parts go to a bucket of a real S3 server, by hand and by command."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def push_of(path: Path) -> PushFile:
 
 
 class Store(httpx.BaseTransport):
-    """The way to the bucket: notes what goes through, breaks now and then, or ends the command."""
+    """The way to the bucket: counts parts, breaks, or ends the command."""
 
     def __init__(self, *, breaks: int = 0, parts: int = 100) -> None:
         self._inner = httpx.HTTPTransport()

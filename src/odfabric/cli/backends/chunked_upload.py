@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -100,7 +101,8 @@ def _in_parts(
     try:
         return send_parts(listed, file, http=store, sleep=sleep)
     except StoreNotReached:
-        _patient(connection, "DELETE", upload)
+        with suppress(JobFailed):  # gone already, if the answer to a first attempt was lost
+            _patient(connection, "DELETE", upload)
         return None
 
 

@@ -1,4 +1,4 @@
-"""Send parts of a large file to the object store of a node, by the URLs that it signs.
+"""Send parts of a large file to the object store of a node, by signed URLs.
 
 Owns the requests to the store. Invariant: they carry nothing but the bytes of a part - no token of the node - and no redirect is followed.
 A store that cannot be reached from here is no failure: the caller sends chunks to the node. Source: `odfabric_api.routes.uploads`.
@@ -18,7 +18,7 @@ from odfabric.errors import Determinate
 PARTS_S_MAX = 120.0
 """How long a part may fail again and again."""
 ATTEMPTS_BEFORE_CHUNKS = 2
-"""A store to which no part got through in so many attempts is taken for one that cannot be reached from here."""
+"""A store that took no part in so many attempts counts as out of reach."""
 _PIECE_BYTES = 1024 * 1024
 
 ListParts = Callable[[int], dict[str, Any]]

@@ -45,9 +45,9 @@ class PartUploads(Protocol):
         """Begin an upload of the object at `key`; its name."""
 
     def link(self, key: str, upload: str, number: int, *, size: int, lifetime_s: int) -> str:
-        """A URL to which its holder may PUT part `number`, of exactly `size` bytes, for `lifetime_s` seconds.
+        """A URL to which its holder may PUT one part.
 
-        It allows nothing else. Nothing is asked: the upload may be gone.
+        It is for part `number`, of exactly `size` bytes, and for `lifetime_s` seconds, and allows nothing else. Nothing is asked: the upload may be gone.
         """
 
     def stored(self, key: str, upload: str) -> Sequence[StoredPart]:
@@ -57,7 +57,9 @@ class PartUploads(Protocol):
         """
 
     def complete(self, key: str, upload: str, parts: Sequence[StoredPart]) -> None:
-        """Make one object of the parts of these numbers and tags, in their order; links of the upload end.
+        """Make one object of the parts with these numbers and tags, in their order.
+
+        Links of the upload end.
 
         Write once: if the key exists the call succeeds and changes nothing. Raises NotFound if the upload is gone, Changed if a part is not
         as `parts` say.

@@ -67,7 +67,10 @@ def read_plan(value: Mapping[str, Any]) -> PartsPlan:
 
 
 def begin_parts(key: str, size: int, *, part_bytes: int, parts: PartUploads) -> PartsPlan:
-    """Begin an upload; its parts are larger than `part_bytes` where there would be too many."""
+    """Begin an upload.
+
+    Its parts are larger than `part_bytes` where there would be too many.
+    """
     return PartsPlan(key, parts.begin(key), size, max(part_bytes, -(-size // PARTS_MAX)))
 
 
@@ -88,7 +91,7 @@ def bytes_there(plan: PartsPlan, *, objects: ObjectStore, parts: PartUploads) ->
 def parts_to_send(
     plan: PartsPlan, *, first: int, limit: int, link_s: int, parts: PartUploads, clock: Clock
 ) -> Sequence[PartToSend]:
-    """Parts from number `first` on, with URLs for those that are missing. Raises NotFound."""
+    """Parts from number `first` on, with URLs for missing ones. Raises NotFound."""
     there = _there(plan, parts)
     expires_at = Instant(clock.now().epoch_ns + link_s * NANOS_PER_SECOND)
     found = []
@@ -147,7 +150,7 @@ def hashed_object(plan: PartsPlan, algorithm: str, digest: str, *, objects: Obje
 
 
 def abort_abandoned(*, parts: PartUploads, clock: Clock, prefix: str, lifetime_s: float) -> int:
-    """Abort uploads below `prefix` that were begun longer ago than `lifetime_s`; how many."""
+    """Abort uploads below `prefix` that are older than `lifetime_s`; how many."""
     oldest_kept = Instant(clock.now().epoch_ns - int(lifetime_s * NANOS_PER_SECOND))
     removed = 0
     for each in list(parts.unfinished(prefix)):
@@ -158,7 +161,7 @@ def abort_abandoned(*, parts: PartUploads, clock: Clock, prefix: str, lifetime_s
 
 
 def _there(plan: PartsPlan, parts: PartUploads) -> dict[int, str]:
-    """Tags of the parts that are there; not of those that were sent with different contents."""
+    """Tags of the parts that are there, but for those sent with different contents."""
     there: dict[int, set[str]] = {}
     for part in parts.stored(plan.key, plan.upload):
         if part.number <= plan.count and part.size == plan.bytes_of(part.number):

@@ -49,10 +49,16 @@ class Stores:
     part_uploads: PartUploads | None = None
 
 
-def open_stores(settings: Settings, closing: ExitStack, *, private_folders: Sequence[Path]) -> Stores:
+def open_stores(
+    settings: Settings,
+    closing: ExitStack,
+    *,
+    private_folders: Sequence[Path],
+    part_uploads: PartUploads | None = None,
+) -> Stores:
     """Connections are closed with `closing`.
 
-    Files of private folders may be linked into a folder of objects.
+    Files of private folders may be linked into a folder of objects. `part_uploads` stand in for those of a bucket where there is none.
     """
     database = Database(
         database_place(settings),
@@ -62,7 +68,7 @@ def open_stores(settings: Settings, closing: ExitStack, *, private_folders: Sequ
     closing.callback(database.close)
     if settings.objects_url is None:
         folder = FolderObjectStore(settings.workspace / OBJECTS_FOLDER, private_folders=private_folders)
-        return Stores(database, folder, folder=folder)
+        return Stores(database, folder, folder=folder, part_uploads=part_uploads)
     bucket = open_bucket(settings, exclusive=_locks(settings, closing))
     closing.callback(bucket.close)
     if settings.object_cache_bytes_max == 0:

@@ -25,8 +25,9 @@ from odfabric_api.auth import Caller, PushableDataset, node_of
 from odfabric_api.bodies.jobs_answer import accepted, answer_when_done
 from odfabric_api.bodies.json_answer import JsonAnswer
 from odfabric_api.bodies.json_body import JsonModel, json_body, read_json
-from odfabric_api.bodies.schemas import Accepted, PushResult, UploadPartsView, UploadView, answers
+from odfabric_api.bodies.schemas import Accepted, PushResult, answers
 from odfabric_api.bodies.streamed_body import chunks_that_arrive
+from odfabric_api.bodies.upload_schemas import UploadPartsView, UploadView
 from odfabric_api.capacity import Capacity
 from odfabric_api.preconditions import IF_MATCH, flag_of, header_parameters, if_match_of, instant_of, wait_s_of
 

@@ -8,7 +8,7 @@ pages allow (`parquet_survey`); it loads no extension and writes no file. Not he
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TypeAlias
@@ -21,7 +21,10 @@ from odfabric_engine_spark.ingest.parquet.parquet_survey import WORST_BATCHES, S
 from odfabric_engine_spark.spark.settings import EngineSettings
 
 Cast: TypeAlias = Callable[[pa.Array, str], pa.Array]
-"""An array of the column of this name in the form in which it is staged. Raises pa.ArrowException."""
+"""An array of the column of this name as it is staged.
+
+Raises pa.ArrowException.
+"""
 
 _VECTOR_ROWS = 2_048
 """Rows that DuckDB decodes at once, however few are asked for."""
@@ -80,7 +83,7 @@ class DuckdbReader:
 
     def _is_same(self, name: str, theirs: pa.Array, ours: pa.Array) -> bool:
         try:
-            return _bits(self._cast(theirs, name)).equals(_bits(ours))
+            return bool(_bits(self._cast(theirs, name)).equals(_bits(ours)))
         except READ_ERRORS:
             return False
 
@@ -108,7 +111,9 @@ def _readable(path: Path, survey: Survey, file: pa.Schema, settings: EngineSetti
     return names
 
 
-def _rows(path: Path, names: Sequence[str], survey: Survey, settings: EngineSettings) -> Iterator[pa.RecordBatch]:
+def _rows(
+    path: Path, names: Sequence[str], survey: Survey, settings: EngineSettings
+) -> Generator[pa.RecordBatch, None, None]:
     """The rows of the file in order, as far as DuckDB reads them."""
     if not names:
         return
@@ -118,7 +123,7 @@ def _rows(path: Path, names: Sequence[str], survey: Survey, settings: EngineSett
     largest = max(group.row_bytes for group in survey.groups)
     rows = max(_VECTOR_ROWS, min(settings.batch_rows, WORST_BATCHES * settings.batch_bytes // largest))
     memory_mib = _DATABASE_MIB + settings.parquet_unchecked_bytes_max // (1024 * 1024)
-    options = {
+    options: dict[str, str | bool | int | float | list[str]] = {
         "threads": 1,
         "memory_limit": f"{memory_mib}MiB",
         "temp_directory": "",
