@@ -172,7 +172,7 @@ def limit(story: Story, **settings: float) -> None:
 
 def why_at(story: Story, offset: int) -> dict[str, Any]:
     """Asks a node with the settings as they are now."""
-    value: dict[str, Any] = story.memory.node.provenance.why(story.again, WhyRequest(offsets=(offset,)))
+    value: dict[str, Any] = story.memory.node.provenance.why(story.again, WhyRequest(offsets=(offset,), limit=2))
     return value
 
 

@@ -20,7 +20,10 @@ Record = Mapping[str, Any]
 
 
 def read_answer(path: str) -> Answer:
-    """The answer in a file, as `--format json` writes it. Raises NotFound, InvalidRequest, LimitExceeded."""
+    """The answer in a file, as `--format json` writes it.
+
+    Raises NotFound, InvalidRequest, LimitExceeded.
+    """
     text, shown = source_text(path, bytes_max=ANSWER_BYTES_MAX)
     try:
         value = json.loads(text)

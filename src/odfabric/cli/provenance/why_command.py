@@ -1,4 +1,4 @@
-"""`odf why`: the rows of inputs that a record is made of, and so on to what was ingested."""
+"""`odf why`: the rows of inputs behind a record, down to what was ingested."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def why(
     check: str = typer.Option("", help="Check the answer in this file, of another node, by the datasets here"),
     shape: WhyFormat = typer.Option(WhyFormat.TREE, "--format", "-f"),
 ) -> None:
-    """Explain records: which rows of which inputs made them, and what made the node write them.
+    """Explain records: the rows of inputs behind them, and what made them change.
 
     Every answer is checked by running the query over those rows alone.
     """
@@ -83,7 +83,7 @@ def why(
 
 
 def _check(backend: Backend, output: Output, path: str) -> None:
-    """Hold an answer against the datasets here; exit code 1 if they say something else."""
+    """Hold an answer against the datasets here; exit code 1 if they differ."""
     from odfabric.cli.provenance.why_check import check_answer, read_answer
 
     checked = list(check_answer(backend, read_answer(path)))

@@ -78,6 +78,9 @@ def end_text(one: Record) -> str | None:
     state = ""
     if source and not source["kind"].startswith("odfabric/"):
         state = f", {source['kind'].rpartition('/')[2]} {source['value']}"
+    file = end.get("file", {})
+    if file:
+        state = f" of {file['name']}" if "name" in file else f" of content {file['content']}"
     return f"ingested by block {block['sequence']} at {block['systemTime']}{name}{state}"
 
 
@@ -134,9 +137,29 @@ def _explained(
         yield f"{indent}{SENTENCES[one['op']]} because a watermark moved"
     elif why["trigger"]:
         yield f"{indent}{SENTENCES[one['op']]} because of {'; '.join(map(rows_text, why['trigger']))}"
+    for rows in why["trigger"]:
+        yield from _causes(answer, rows, why["witnesses"], records, shown, indent=indent + "  ")
     for rows in why["witnesses"]:
         yield f"{indent}made of {rows_text(rows)}{_end_of(rows)}"
         yield from _children(answer, rows, records, shown, indent=indent + "  ")
+
+
+def _causes(
+    answer: Answer,
+    rows: Mapping[str, Any],
+    witnesses: Sequence[Mapping[str, Any]],
+    records: Mapping[tuple[str, int], Record],
+    shown: set[tuple[str, int]],
+    *,
+    indent: str,
+) -> Iterator[str]:
+    """Records that made a block write the record and are not what it is made of."""
+    made_of = [span for each in witnesses if each["input"] == rows["input"] for span in each["ranges"]]
+    for begin, end in rows["ranges"]:
+        for offset in range(begin, min(end, begin + len(records))):
+            one = records.get((rows["dataset"], offset))
+            if one is not None and not any(first <= offset < last for first, last in made_of):
+                yield from _branch(answer, one, records, shown, indent=indent)
 
 
 def _children(

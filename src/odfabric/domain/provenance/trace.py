@@ -1,4 +1,4 @@
-"""Tracing records through datasets, breadth first: what is asked next, and where it ends.
+"""Tracing records through datasets, breadth first, to where branches end.
 
 Owns the place of an offset among blocks, the grouping of records into derivations, and the budget of a trace. Invariant: each record is
 visited once, at the least number of datasets from what was asked; a trace ends, and says of every branch why. Not here: chains and engines

@@ -1,4 +1,4 @@
-"""The answer file of a derivation of provenance: one row for each input record and cell.
+"""The answer file of a derivation: one row for each input record and cell.
 
 Owns its columns and their order. Invariant: rows are sorted by all columns, nulls first, so the rows about one record are one range.
 Source: proto/odfabric/engine/v1/engine.proto.

@@ -1,4 +1,4 @@
-"""An answer to why records are there as OpenLineage run events, one for each block.
+"""An answer on provenance as OpenLineage run events, one for each block.
 
 Owns the mapping: a block is a run of the job that is its dataset, its hash the version of the dataset; cells give the lineage of columns,
 and a facet of our own gives that of rows. Source: OpenLineage 2-0-2; facets ColumnLineageDatasetFacet, DatasetVersionDatasetFacet,

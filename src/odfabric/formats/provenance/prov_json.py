@@ -108,7 +108,7 @@ class _Document:
             }
 
     def _sources(self, rows: Mapping[str, Any], known: set[tuple[str, int]]) -> Iterator[str]:
-        """Entities of the records of an input: each one that is followed, and the others together."""
+        """Entities of the records of an input: followed ones, and the others together."""
         followed = [(dataset, offset) for dataset, offset in known if _has(rows, dataset, offset)]
         for dataset, offset in sorted(followed):
             yield _record_name(dataset, offset)

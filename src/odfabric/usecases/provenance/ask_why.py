@@ -1,6 +1,6 @@
 """Ask why records of a dataset are there: check what is asked, trace, answer.
 
-Invariant: whoever may read a dataset's rows may ask why they are there; of its inputs they learn what they may read.
+Invariant: a caller who may read a dataset's rows may ask why they are there; of its inputs the answer has what they may read.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from odfabric.errors import InvalidRequest, LimitExceeded, Place
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.data_schema import DataSchema
 from odfabric.model.provenance import ProvenanceEffort, ProvenanceKind
+from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric.ports.engine import ProgressListener
 from odfabric.usecases.provenance.provenance_document import WhyCursor, parse_why_cursor, why_document
 from odfabric.usecases.provenance.trace_records import TraceLimits, TracePorts, WhyAsked, trace_records
@@ -29,7 +30,7 @@ def ask_why(
     after = None if request.after is None else parse_why_cursor(request.after)
     asked = _checked(request, after, ports.limits)
     _, state = ports.repository.current(entry.id)
-    _check_columns(asked.columns, current_schema(state) or DataSchema(fields=()))
+    _check_columns(asked.columns, current_schema(state) or DataSchema(fields=()), state.vocabulary)
     trace = trace_records(entry.id, asked, ports=ports, progress=progress)
     return why_document(entry, asked, trace, seen=ports.seen, values=request.values, after=after)
 
@@ -90,8 +91,9 @@ def _depth(word: str) -> int | None:
     return int(word)
 
 
-def _check_columns(columns: tuple[str, ...], schema: DataSchema) -> None:
-    known = [each.name for each in schema.fields]
+def _check_columns(columns: tuple[str, ...], schema: DataSchema, vocabulary: DatasetVocabulary) -> None:
+    given = (vocabulary.offset, vocabulary.operation_type, vocabulary.system_time)
+    known = [each.name for each in schema.fields if each.name not in given]
     for name in columns:
         if name not in known:
             near = get_close_matches(name, known, n=1)

@@ -11,6 +11,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from odfabric.domain.sources.polled_content import ATTRIBUTE, polled_attributes
 from odfabric.errors import InvalidRequest, Place
 from odfabric.formats.manifests.manifest_events import noun_to_value
 from odfabric.model.commit import CatalogEntry
@@ -88,7 +89,7 @@ def _rest(one: Visited, asked: WhyAsked) -> bool:
 
 
 def _digest(entry: CatalogEntry, asked: WhyAsked, trace: Trace) -> str:
-    """What distinguishes answers whose pages do not go together."""
+    """Differs between answers whose pages do not go together."""
     parts: list[object] = [str(entry.id), asked.effort.name, asked.limit, list(asked.columns), list(asked.offsets)]
     for one in trace.visited:
         if one.depth == 0 and one.explanation is not None:
@@ -185,6 +186,8 @@ def _end_value(one: End) -> dict[str, object]:
     value: dict[str, object] = {"reason": one.reason.value, "message": one.message}
     if one.source is not None:
         value["source"] = noun_to_value(one.source)
+    if one.polled is not None:
+        value["file"] = polled_attributes(one.polled)[ATTRIBUTE]
     if one.inputs:
         value["inputs"] = [_input_value(each) for each in one.inputs]
     return value

@@ -19,7 +19,7 @@ TEXT_MAX = 20_000
 
 
 def replay_query(plan: TransformPlan, explanation: Explanation, seen: Repository) -> str | None:
-    """The statement; None where inputs may not be read, or their records are too many to name."""
+    """The statement; None where inputs are hidden or have too many records to name."""
     if explanation.hides or any(one.more for one in explanation.witnesses):
         return None
     by_input = {one.input: one for one in explanation.witnesses}

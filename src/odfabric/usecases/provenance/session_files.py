@@ -29,7 +29,7 @@ from odfabric.usecases.chain.repository import Repository
 
 @dataclass(frozen=True, slots=True)
 class StoredRecord:
-    """A record as its slice has it; `values` without offset, operation and system time."""
+    """A record as its slice has it; `values` without system columns."""
 
     offset: int
     op: OperationType
@@ -68,7 +68,7 @@ class SessionFiles:
     def records(
         self, dataset: DatasetId, data: DataSlice, offsets: Iterable[int], vocabulary: DatasetVocabulary
     ) -> Mapping[int, StoredRecord]:
-        """Records of a slice by offset. Raises Corrupt if it holds others than its block says."""
+        """Records of a slice by offset. Raises Corrupt if it has other offsets."""
         found: dict[int, StoredRecord] = {}
         begin = OffsetRange.from_wire(data.offset_interval).begin
         with open_slice(self._path(dataset, data.physical_hash), vocabulary) as reader:

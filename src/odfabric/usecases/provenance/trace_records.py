@@ -13,6 +13,7 @@ from itertools import islice
 
 from odfabric.domain.chain.walk import ChainLink
 from odfabric.domain.provenance.trace import EndReason, Frontier, Group, RecordRef, grouped
+from odfabric.domain.sources.polled_content import PolledContent, polled_content
 from odfabric.domain.transform.transform_plan import TransformPlan
 from odfabric.errors import InvalidQuery, LimitExceeded, OdfError
 from odfabric.formats.parquet.provenance_file import ProvenanceRow, read_provenance_rows
@@ -100,6 +101,7 @@ class End:
     message: str
     inputs: tuple[ExecuteTransformInput, ...] = ()
     source: SourceState | None = None
+    polled: PolledContent | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +123,7 @@ class RowsOfInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """An input cell behind a cell of the record; without `output_column` behind the row."""
+    """An input cell behind a cell; without `output_column` behind the row."""
 
     input: int
     offset: int
@@ -256,7 +258,7 @@ class _Tracing:
         return Visited(ref=ref, depth=depth, link=link, record=record, corrects=corrects)
 
     def _corrects(self, ref: RecordRef, link: ChainLink, record: StoredRecord) -> int | None:
-        """The record that a correction or withdrawal is about: +C its -C, -C and -R the row before."""
+        """What a correction or withdrawal is about: +C its -C, -C and -R a row before."""
         match record.op:
             case OperationType.CORRECT_TO:
                 return ref.offset - 1 if ref.offset else None
@@ -286,7 +288,9 @@ class _Tracing:
         """Why there is no derivation, None if there is to be one."""
         event = link.block.event
         if isinstance(event, AddData):
-            return End(reason=EndReason.ROOT, message="ingested by this block", source=event.new_source_state)
+            polled = polled_content(event.extra)
+            source = event.new_source_state
+            return End(reason=EndReason.ROOT, message="ingested by this block", source=source, polled=polled)
         assert isinstance(event, ExecuteTransform)
         if depth >= self._depth_max:
             return End(
@@ -393,7 +397,7 @@ class _Tracing:
     def _offsets(
         self, derived: Derived, record: RecordProvenance, found: InputWitnesses, kind: ProvenanceKind
     ) -> Iterator[int]:
-        """All offsets of an input, in order; those behind the listed ranges are in the answer file."""
+        """All offsets of an input, in order; the answer file has those not listed."""
         if not found.more:
             return (offset for one in found.ranges for offset in range(one.begin, one.end))
         span = record.answer_rows
@@ -418,7 +422,8 @@ class _Tracing:
             offsets = list(islice(self._offsets(derived, record, found, kind), skipped, skipped + self._asked.limit))
             refused = self._frontier.add(RecordRef(planned.dataset_id, offset) for offset in offsets)
             left_out = refused + max(0, found.count - skipped - len(offsets))
-            self._trace.left_out += left_out
+            if kind is ProvenanceKind.WITNESSES:  # triggers are witnesses too, for the most part
+                self._trace.left_out += left_out
         return RowsOfInput(
             input=found.input,
             dataset=planned.dataset_id,

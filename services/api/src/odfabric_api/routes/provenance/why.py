@@ -60,7 +60,9 @@ async def get_why(
     values: Annotated[bool, Query(description="Put the values of rows into the answer")] = False,
     whole: Annotated[bool, Query(description="Read as many rows as it takes")] = False,
 ) -> Response:
-    """The rows of inputs that a record is made of, what made the node write it, and so on to what was ingested.
+    """The rows of inputs behind a record, and what made the node write it.
+
+    They are followed through datasets to what was ingested.
 
     Every answer is checked by running the query over those rows alone (`verified`). A branch that goes no further says why (`end`). Of inputs
     that the caller may not read there are counts only.

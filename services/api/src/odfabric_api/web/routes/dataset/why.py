@@ -97,7 +97,7 @@ def _answered(
 def _sources(
     answer: Mapping[str, Any], why: Mapping[str, Any], member: str, by_ref: Mapping[tuple[str, int], _Found]
 ) -> Iterator[_Found]:
-    """Of each input its records behind the cell, with the cells that matter by their role."""
+    """Of each input its records behind the cell, and cells by role."""
     for rows in why[member]:
         roles: dict[tuple[int, str], str] = {}
         for cell in why["cells"]:
