@@ -120,7 +120,7 @@ def _repeats(columns: pa.Table, rows: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _ties_sorted(others: pa.Table, rows: pa.ChunkedArray, repeats: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The same order, but rows that nothing distinguished so far stand by these columns."""
+    """The same order, then these columns for rows that nothing distinguished."""
     never = pa.array([False])
     begins = _joined(pa.array([1]), pc.invert(repeats).cast(pa.int64()))
     is_tied = pc.or_(_joined(never, repeats), _joined(repeats, never))

@@ -273,7 +273,7 @@ def shares(places: Places, folder: Path, armed: str, prepared: Prepared) -> None
 
 
 def proves(places: Places, folder: Path, armed: str, prepared: Prepared) -> None:
-    """Keys that change, and logs: what is published is verified, and the key that is kept is the one that signs."""
+    """Keys that change, and logs: what is published verifies by the kept key."""
     place = places.new(folder)
     again = armed.startswith(("head_log.add", "head_log.replace"))
     assert run(place, begin_again if again else prove, crash_at=armed) == KILLED, f"{armed} was never reached"
@@ -290,7 +290,7 @@ def proves(places: Places, folder: Path, armed: str, prepared: Prepared) -> None
 
 
 def uploads(places: Places, folder: Path, armed: str, prepared: Prepared) -> None:
-    """Uploads whose parts go to the object store: one is pushed once, nothing is left of the other."""
+    """Uploads in parts to the store: one is pushed once, of the other nothing is left."""
     place = places.new(folder)
     assert run(place, scenario.upload_in_parts, crash_at=armed) == KILLED, f"{armed} was never reached"
     assert run(place, scenario.upload_in_parts, hours_ahead=LATER_H) == 0

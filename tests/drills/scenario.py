@@ -351,7 +351,7 @@ SHELF = "shelf"
 
 
 def share(node: Node, clock: SettableClock, receiver: str) -> None:
-    """A dataset is pushed to a folder, again after its history was reset and compacted.
+    """A dataset is pushed to a folder, and again after a reset and a compaction.
 
     A repository and an alias come and go.
     """

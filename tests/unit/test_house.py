@@ -112,7 +112,7 @@ def test_no_test_is_skipped() -> None:
 
 
 def test_tests_of_the_engine_use_its_public_names() -> None:
-    """A test that imports, patches or reads a private name breaks with each change of how the engine does a thing."""
+    """A test of a private name breaks with each change of how the engine does it."""
     private = re.compile(
         r"from odfabric_engine_spark\S* import [^#\n]*\b_[a-zA-Z]|setattr\([^\n,]+, \"_[a-zA-Z]|\bodfabric_engine_spark\.[\w.]+\._\w"
     )

@@ -188,7 +188,7 @@ def test_too_many_rows_to_read_are_refused_unless_all_are_asked_for(story: Story
 
 @dataclass(frozen=True)
 class WithoutOne:
-    """A catalog in which one dataset is not: as where only a copy of its derivative was pulled."""
+    """A catalog without one dataset, as where only its derivative was pulled."""
 
     all: Catalog
     absent: DatasetId

@@ -243,7 +243,7 @@ class Supervisor:
 
 
 def _environment(settings: Settings) -> dict[str, str]:
-    """Settings of the children: those of this process, reported through the environment."""
+    """Settings of the children: those of this process, by the environment."""
     told = {
         "ODF_WORKSPACE": str(settings.workspace),
         "ODF_ANONYMOUS_READ": str(settings.anonymous_read),

@@ -241,7 +241,7 @@ def open_node(
 
 
 def _registry(node: Node, timings: Timings, persist: PersistCollector) -> CollectorRegistry:
-    """What this process tells Prometheus."""
+    """What this process exports to Prometheus."""
     ports = node.ports
     return registry_of(
         ports.jobs,

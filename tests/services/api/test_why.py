@@ -1,4 +1,4 @@
-"""Why records are there, over HTTP: through datasets, in pages, for those who may read."""
+"""Why records are there, over HTTP: through datasets, in pages, by rights."""
 
 from __future__ import annotations
 

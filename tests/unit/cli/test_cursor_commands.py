@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.cli.test_recovery_commands import Command
+from tests.unit.cli.operations.test_recovery_commands import Command
 from tests.usecases.manifests import ROOT
 
 

@@ -60,7 +60,7 @@ class _Sending:
 
 
 class Runner:
-    """Runs until `stop` is set. `name` distinguishes this worker from others in leases."""
+    """Runs until `stop` is set. `name` is this worker's in leases."""
 
     def __init__(self, node: Node, *, name: str, pace: RunnerPace) -> None:
         self._node = node

@@ -331,7 +331,7 @@ class NodeBackend:
         return {"id": found["id"], "alias": f"{owner['accountName']}/{found['datasetName']}"}
 
     def _send_manifest(self, method: str, path: str, placed: PlacedSnapshot) -> dict[str, object]:
-        """Send one manifest of a file; what is wrong with its query is reported for the file."""
+        """Send one manifest of a file; problems of its query name the file."""
         from odfabric.formats.manifests.manifest_yaml import snapshot_to_manifest
 
         body = json.dumps(snapshot_to_manifest(placed.snapshot)).encode()

@@ -42,7 +42,7 @@ class PolledContent:
 
 @dataclass(frozen=True, slots=True)
 class PolledFile:
-    """A file of a folder and when it was read; `content` None if its block does not say."""
+    """A file of a folder and when it was read; `content` may be unknown (None)."""
 
     name: str
     read_at: Instant

@@ -25,7 +25,7 @@ _LENGTH_MAX = 512
 
 @dataclass(frozen=True, slots=True)
 class TraceContext:
-    """A place in a trace: ids in hexadecimal, and whether anyone who began it records it."""
+    """A place in a trace: ids in hexadecimal, and whether it is recorded."""
 
     trace_id: str
     span_id: str

@@ -113,7 +113,7 @@ def _parts_of_text(array: pa.Array) -> list[pa.Array | pa.Scalar]:
 
 
 def _escaped(array: pa.Array) -> pa.Array:
-    """Texts in which the end of a text can be distinguished from a zero byte; few have one."""
+    """Texts whose end can be distinguished from a zero byte; few have one."""
     plain = array.cast(pa.binary())
     offsets = np.frombuffer(plain.buffers()[1] or b"", dtype=np.int32)[plain.offset : plain.offset + len(plain) + 1]
     content = np.frombuffer(plain.buffers()[2] or b"", dtype=np.uint8)

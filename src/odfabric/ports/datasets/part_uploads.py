@@ -1,4 +1,4 @@
-"""Uploads in parts that clients send to the object store themselves, by signed URLs.
+"""Uploads in parts that clients send to the object store by signed URLs.
 
 Keys are those of the ObjectStore beside it, in which a completed upload is an object like any other.
 """

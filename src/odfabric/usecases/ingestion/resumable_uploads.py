@@ -1,4 +1,4 @@
-"""Resumable uploads, in chunks or parts: begun, filled, pushed if the hash is right.
+"""Resumable uploads in chunks or parts: begun, filled, hashed, pushed.
 
 Owns their objects below the staging prefix: what the upload is (`about`), one object a chunk named by its offset, and the job that took it
 (`done`). Invariants: an upload is known to the account that began it, for the dataset for which it did; its offset is the end of the chunks

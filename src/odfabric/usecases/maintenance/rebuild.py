@@ -240,7 +240,7 @@ class _Rebuilding:
         return self._adopted(found, head, beyond) if adopt else found
 
     def _adopted(self, found: RebuiltDataset, head: Head, beyond: list[EncodedBlock]) -> RebuiltDataset:
-        """Blocks that nobody was informed of are taken only if all that they name is there."""
+        """Unannounced blocks are taken only if all that they name is there."""
         missing = missing_object(self._dataset, beyond, objects=self._repository.objects)
         if missing is not None:
             return replace(found, problem=_damaged(missing, "blocks beyond refs/head name an object that is not there"))

@@ -47,7 +47,7 @@ class ProvenanceVerbs:
         by: Subject | None = None,
         namespace: str,
     ) -> object:
-        """The same as PROV-JSON, or as OpenLineage events; `namespace` names this node there."""
+        """The same as PROV-JSON or OpenLineage events of the node `namespace`."""
         answer = self.why(entry, request, progress, by=by)
         match form:
             case "prov":

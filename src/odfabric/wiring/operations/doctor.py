@@ -65,7 +65,7 @@ def findings_of(settings: Settings) -> Sequence[Finding]:
 
 
 def doctor_checks(settings: Settings) -> Sequence[Check]:
-    """The checks of a node with these settings, in the order in which they are reported."""
+    """The checks of a node with these settings, in the order of the report."""
     clock, where = SystemClock(), places(settings)
     probe = FolderProbe(settings.workspace, secret_names=SECRET_FILES)
     room = RoomLimits(free_mib_min=settings.doctor_free_mib_min, free_share_min=settings.doctor_free_share_min)

@@ -73,7 +73,7 @@ class AcknowledgeBody(JsonModel):
     openapi_extra=json_body(CursorBody, required=True),
 )
 async def create_cursor(request: Request, entry: FollowableDataset, caller: Caller) -> Response:
-    """Anyone who has the fence reads and acknowledges; the lease is prolonged by either."""
+    """Reading and acknowledging take the fence; either prolongs the lease."""
     node = node_of(request)
     body = await read_json(request, CursorBody, bytes_max=node.settings.json_body_bytes_max)
     made = await to_thread.run_sync(lambda: node.cursors.of(caller).create(entry, body.consumer, start=body.start))

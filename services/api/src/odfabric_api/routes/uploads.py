@@ -140,7 +140,7 @@ def list_upload_parts(
     upload_id: UploadId,
     first: Annotated[int, Query(ge=1, le=PARTS_MAX, description="Number of the first part in the answer")] = 1,
 ) -> Response:
-    """PUT the bytes of a part from `offset` on, `size` of them, to its `url`, and keep the `ETag` of the answer.
+    """PUT `size` bytes from `offset` on to the `url` of a part; keep the `ETag`.
 
     A URL allows that and nothing else, for a while; ask again for another one.
     """

@@ -119,7 +119,7 @@ def _query(
     vocabulary: DatasetVocabulary,
     temporal_tables: Mapping[str, tuple[str, ...]],
 ) -> LinearQuery | StagedQuery:
-    """Row-wise queries map records one by one, all others run in stages. Raises Refused."""
+    """Row-wise queries map records, all others run in stages. Raises Refused."""
     query = row_wise_query(resolved, operation_name=vocabulary.operation_type)
     if query is None:
         return staged_query(normal_plan(resolved, tables, temporal_tables))

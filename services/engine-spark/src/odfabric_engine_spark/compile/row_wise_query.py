@@ -27,7 +27,7 @@ _NAMES_AND_ORDER = frozenset({"SubqueryAlias", "View", "PipeOperator", "Sort"})
 
 
 def row_wise_query(query: ResolvedQuery, *, operation_name: str) -> LinearQuery | None:
-    """The query if it is row-wise; `operation_name` is the output's column of operation types.
+    """The query if it is row-wise; `operation_name` is the output's column of ops.
 
     None for a query with a lateness, which has a meaning only where something waits for the watermark.
     """

@@ -399,7 +399,7 @@ def rows_name(stage: int, scan: int) -> str:
 
 
 def groups_name(query: StagedQuery, stage: int) -> str:
-    """The name of a state of groups: those of a streamed aggregate are the only state of a query."""
+    """The name of a state of groups; a streamed aggregate has no other state."""
     return "groups" if query.streamed is not None else f"stage{stage}.groups"
 
 

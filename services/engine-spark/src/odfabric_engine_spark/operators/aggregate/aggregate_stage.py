@@ -1,4 +1,4 @@
-"""A GROUP BY as a stage of a query: changes of what is below become changes of groups.
+"""A GROUP BY as a stage: changes of what is below become changes of groups.
 
 Owns the way from these changes to sums of groups, in this process or as tasks of Spark, and the one group of an aggregate without
 GROUP BY: it is there from the first transaction on, by a row of our own that no function counts. Invariant: as in `aggregate_run`,

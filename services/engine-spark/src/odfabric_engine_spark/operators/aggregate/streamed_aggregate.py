@@ -1,4 +1,4 @@
-"""A GROUP BY over inputs that are read piece by piece, in runs that fit into memory.
+"""A GROUP BY over inputs read piece by piece, in runs that fit into memory.
 
 Owns how a query that is one such stage is fed: cutting steps into runs, reading their rows, dropping late ones, and choosing where
 the work is done: rows of a run are summed in memory, those of a run that is too large in pieces or by tasks of Spark. Invariant: how
@@ -87,7 +87,7 @@ class StreamedAggregate:
         size: TransactionSize,
         call: EngineCall,
     ) -> None:
-        """`rows` has the scans of the plan's stage; rows may come `lateness_us` late, microseconds, None for any time."""
+        """`rows` has the stage's scans; rows may come `lateness_us` late, None: any time."""
         self.run = run
         self.late_rows_dropped = 0
         self._plan = plan

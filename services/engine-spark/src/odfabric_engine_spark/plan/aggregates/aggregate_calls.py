@@ -140,7 +140,7 @@ class CallReader:
 
 
 def has_accumulator(expression: Expression) -> bool:
-    """Whether an AggregateExpression is kept up to date by exact statistics, without the rows of its group."""
+    """Whether exact statistics keep an AggregateExpression, without its rows."""
     function = expression.aggregateFunction()
     name, arguments = simple_name(function), children(function)
     if name not in _FUNCTIONS:

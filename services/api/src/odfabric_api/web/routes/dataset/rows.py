@@ -43,7 +43,7 @@ _Found = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Moment:
-    """Which state: as at a block, a time or the number of a block, as of an event time."""
+    """Which state: as at a block (hash, number or time), as of an event time."""
 
     block: Annotated[str, Query(max_length=200, description="State as at this block; default: the head")] = ""
     at: Annotated[str, Query(max_length=200, description="State as at this time or block")] = ""

@@ -17,7 +17,7 @@ from odfabric.formats.manifests.manifest_yaml import parse_blocks
 from odfabric.formats.slices.logical_hash import logical_hash_of_parquet
 from odfabric.wiring import CRASH_POINTS
 
-VECTORS = Path(__file__).parents[2] / "cases" / "vectors.json"
+VECTORS = Path(__file__).parents[3] / "cases" / "vectors.json"
 
 MANIFESTS = """\
 kind: MetadataBlock
