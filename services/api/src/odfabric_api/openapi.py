@@ -35,6 +35,7 @@ from odfabric_api.routes import (
     variables,
 )
 from odfabric_api.routes.past import rewriting
+from odfabric_api.routes.provenance import why
 
 BODY_MODELS: tuple[type[JsonModel], ...] = (
     datasets.NameBody,
@@ -50,6 +51,7 @@ BODY_MODELS: tuple[type[JsonModel], ...] = (
     flows.FlowChangeBody,
     flows.NewRunBody,
     query.QueryBody,
+    why.WhyBody,
     saved_queries.SavedQueryBody,
     saved_queries.SavedQueryChange,
     subscription_values.SubscriptionBody,
