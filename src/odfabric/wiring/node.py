@@ -19,6 +19,7 @@ from odfabric.usecases.chain.repository import Repository
 from odfabric.usecases.heads.head_signing import HeadSigning
 from odfabric.usecases.heads.head_writer import HeadWriter
 from odfabric.usecases.heads.publish_log import LogPublisher
+from odfabric.usecases.heads.sign_resting import RestingHeads
 from odfabric.usecases.rights.access import Access
 from odfabric.wiring.datasets.browsing import BrowseVerbs
 from odfabric.wiring.datasets.dataset_verbs import DatasetVerbs
@@ -46,7 +47,7 @@ from odfabric.wiring.people.accounts import account_quotas, people_ports
 from odfabric.wiring.people.audit import AuditVerbs
 from odfabric.wiring.sources.polling import variable_verbs
 from odfabric.wiring.transfer.sharing import SharingVerbs
-from odfabric.wiring.upkeep.background import BackgroundVerbs
+from odfabric.wiring.upkeep.background import RESTING_HEADS_MAX, BackgroundVerbs
 from odfabric.wiring.upkeep.duties import DutyVerbs
 from odfabric.wiring.upkeep.objects import ObjectVerbs
 
@@ -166,6 +167,9 @@ class Node:
             audit=self.audit,
             webhooks=self.webhooks,
             objects=self.objects,
+            resting=RestingHeads(
+                signing=core.heads, age_s=self.settings.head_signature_s_max, datasets_max=RESTING_HEADS_MAX
+            ),
             timings=self.timings,
             followers=(self.flows.follow, self.indexes.follow, self.searching.follow),
             follow_heads=follow_heads,

@@ -17,6 +17,7 @@ from odfabric.model.instant import NANOS_PER_SECOND, Instant
 from odfabric.model.people.audit import AuditKind
 from odfabric.ports.datasets.object_store import ObjectStore
 from odfabric.testing.memory_node import MemoryNode
+from odfabric.usecases.heads.send_log import RENEWED_AFTER_S
 from tests.usecases.transfer.sharing import BYTES_MAX, PLACE, Parties
 
 
@@ -225,6 +226,28 @@ class TestTampering:
         node.remote_stores.share(PLACE, parties.shelf)
         node.clock.set(Instant(parties.ours.clock.now().epoch_ns + 3600 * NANOS_PER_SECOND))
         assert rule_of(parties) == "head-log-freeze"
+
+    def test_a_push_of_nothing_else_renews_an_old_signature(self, parties: Parties) -> None:
+        before = kept(parties.shelf)
+        parties.push()
+        assert kept(parties.shelf) == before, "a young one stays"
+        parties.ours.clock.advance(RENEWED_AFTER_S * 1000)
+        assert parties.push()["upToDate"]
+        changed = {path for path, data in kept(parties.shelf).items() if before.get(path) != data}
+        assert changed == {HEAD_SIGNATURE}
+
+    def test_a_worker_renews_the_signature_of_a_head_that_rests(self, parties: Parties) -> None:
+        parties.pull()
+        key = head_signature_key(parties.entry.id)
+        ours, theirs = parties.ours.objects.read_ref(key), parties.theirs.objects.read_ref(key)
+        parties.ours.node.background.keep_house()
+        assert parties.ours.objects.read_ref(key) == ours, "a young one stays"
+        for node in (parties.ours, parties.theirs):
+            node.clock.advance(round(node.settings.head_signature_s_max * 1000))
+            node.restart()
+            node.node.background.keep_house()
+        assert parties.ours.objects.read_ref(key) != ours
+        assert parties.theirs.objects.read_ref(key) == theirs, "a copy keeps the signature that came with it"
 
     def test_a_place_without_logs(self, tmp_path: Path) -> None:
         """As clients of the reference leave it."""

@@ -8,8 +8,8 @@ back: what is replaced was read before the database was asked.
 
 from __future__ import annotations
 
-from odfabric.errors import Determinate, LimitExceeded
-from odfabric.formats.heads.head_log import segment_text
+from odfabric.errors import CorruptedSource, Determinate, LimitExceeded
+from odfabric.formats.heads.head_log import read_statement, segment_text
 from odfabric.formats.identifiers.dataset_layout import head_log_key, head_signature_key
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.identity import DatasetId
@@ -66,10 +66,27 @@ class LogPublisher:
         self._segments.pop(dataset)
         self._signed.pop(dataset)
 
-    def sign_again(self, entry: CatalogEntry) -> None:
-        """Publish a fresh signature, however young the last one is."""
+    def renew(self, entry: CatalogEntry, *, age_s: float) -> bool:
+        """Publish a fresh signature if the published one is older than `age_s` seconds; whether it was.
+
+        Nothing for a dataset that has none, or whose key is not here. Raises Determinate, Indeterminate.
+        """
+        signed_at, now = self._signed.get(entry.id) or self._published_at(entry), self._clock.now()
+        if signed_at is None or now.epoch_ns - signed_at.epoch_ns < age_s * NANOS_PER_SECOND:
+            return False
+        if not self._writer.may_sign(entry):
+            return False
         self._signed.pop(entry.id)
         self._sign(entry)
+        return True
+
+    def _published_at(self, entry: CatalogEntry) -> Instant | None:
+        text = _read(self._objects, head_signature_key(entry.id))
+        try:
+            line = (text or "").removesuffix("\n").encode("ascii")
+            return read_statement(entry.id, line).statement.signed_at if line else None
+        except (CorruptedSource, UnicodeEncodeError):
+            return None  # the next publication replaces it
 
     def _publish_full(self, dataset: DatasetId, newest: int) -> None:
         known = self._segments.get(dataset)

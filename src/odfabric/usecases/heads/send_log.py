@@ -10,19 +10,23 @@ from dataclasses import dataclass
 
 from odfabric.domain.heads.head_history import FORK, ROLLBACK, refusal
 from odfabric.errors import CorruptedSource
-from odfabric.formats.heads.head_log import read_move, segment_lines, segment_text
+from odfabric.formats.heads.head_log import read_move, read_statement, segment_lines, segment_text
 from odfabric.formats.identifiers.dataset_layout import HEAD_LOG, HEAD_SIGNATURE
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.heads.head_log import SEGMENT_ENTRIES, SignedMove
+from odfabric.model.instant import NANOS_PER_SECOND
 from odfabric.usecases.heads.head_writer import HeadWriter, stored_move
 from odfabric.usecases.heads.judge_log import LogPlace
+
+RENEWED_AFTER_S = 3_600
+"""Age from which on the signature at a destination is replaced by a push that has nothing else to send."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogToSend:
     """Files by path, full segments first, the signature last.
 
-    `behind`: those at the destination are older.
+    `behind`: the log at the destination is older, or its signature by `RENEWED_AFTER_S` and more.
     """
 
     files: Mapping[str, bytes]
@@ -57,7 +61,21 @@ def log_to_send(
     line = writer.newest_statement(entry)
     if line is not None:
         files[HEAD_SIGNATURE] = line + b"\n"
-    return LogToSend(files, behind=theirs != files[HEAD_LOG])
+    return LogToSend(files, behind=theirs != files[HEAD_LOG] or _is_old(entry, place.ref(HEAD_SIGNATURE), line))
+
+
+def _is_old(entry: CatalogEntry, theirs: bytes | None, ours: bytes | None) -> bool:
+    """Whether a push of nothing else should bring a fresh signature."""
+    if ours is None:
+        return False
+    try:
+        stated = None if theirs is None else read_statement(entry.id, theirs.removesuffix(b"\n")).statement
+    except CorruptedSource:
+        return True
+    age_ns = (
+        0 if stated is None else read_statement(entry.id, ours).statement.signed_at.epoch_ns - stated.signed_at.epoch_ns
+    )
+    return stated is None or age_ns >= RENEWED_AFTER_S * NANOS_PER_SECOND
 
 
 def _known(entry: CatalogEntry, data: bytes, writer: HeadWriter, shown: str) -> SignedMove:

@@ -12,6 +12,7 @@ from odfabric.model.identity import DatasetId
 from odfabric.model.subscriptions.subscription import Delivery
 from odfabric.ports.subscriptions.signals import Topic
 from odfabric.usecases.events.relay_outbox import relay_outbox
+from odfabric.usecases.heads.sign_resting import RestingHeads
 from odfabric.usecases.ingestion.sent_parts import abort_abandoned
 from odfabric.usecases.ingestion.staging import STAGING_PREFIX, collect_staged
 from odfabric.usecases.rights.account_quotas import measure_usage
@@ -22,6 +23,8 @@ from odfabric.wiring.node_core import NodeCore
 from odfabric.wiring.people.audit import AuditVerbs
 from odfabric.wiring.upkeep.objects import ObjectVerbs
 
+RESTING_HEADS_MAX = 1_000
+"""Datasets whose signatures one round of housekeeping looks at."""
 MEASURED_AT_ONCE_MAX = 100
 """Datasets of older releases of which one round of housekeeping finds out how much they store."""
 
@@ -39,6 +42,7 @@ class BackgroundVerbs:
     audit: AuditVerbs
     webhooks: SubscriptionVerbs
     objects: ObjectVerbs
+    resting: RestingHeads
     timings: Timings
     followers: Sequence[Callable[[DatasetId], object]]
     follow_heads: Callable[[], None] | None
@@ -73,10 +77,13 @@ class BackgroundVerbs:
     def keep_house(self) -> int:
         """Remove leftovers, old audit log entries, some unnamed objects; how many.
 
+        Heads that rest are signed again when their signature is old.
+
         Where other nodes commit too, objects that no chain names stay: no lock keeps those nodes away.
         """
         core = self.core
         measure_usage(usage=core.ports.usage, repository=core.repository, datasets_max=MEASURED_AT_ONCE_MAX)
+        self.resting.step()
         return (
             self.remove_leftovers()
             + self.audit.forget()
