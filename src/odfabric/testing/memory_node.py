@@ -223,6 +223,7 @@ class MemoryNode:
         self._ports = replace(
             self._ports,
             chains=MemoryChains(store),
+            head_logs=MemoryHeadLogs(store),
             catalog=MemoryCatalog(store),
             search_documents=MemorySearchDocuments(store),
             accounts=MemoryAccounts(store),

@@ -17,7 +17,7 @@ from odfabric.domain.chain.append import link_blocks
 from odfabric.domain.ingestion.idempotency import idempotency_key_hash
 from odfabric.errors import ChainsDiverged, Corrupt, External, IdempotencyKeyReused
 from odfabric.formats.blocks.block import block_hash, encode_block
-from odfabric.formats.identifiers.dataset_layout import alias_key, block_key, data_key, head_key
+from odfabric.formats.identifiers.dataset_layout import alias_key, block_key, data_key, head_key, head_log_key
 from odfabric.formats.identifiers.references import parse_dataset_alias
 from odfabric.model.commit import CatalogEntry, IdempotencyRecord
 from odfabric.model.instant import Instant
@@ -107,6 +107,32 @@ def test_everything_that_the_store_knows_comes_back(tmp_path: Path, seed: int) -
     for name in NAMES:
         job = memory.finish(memory.node.requests.verify(entry_of(memory, name), VerifyOptions()))
         assert json.loads(job.result or "{}") == {"ok": True, "errors": []}
+
+
+def test_a_head_log_comes_back_and_goes_on(tmp_path: Path) -> None:
+    """A second log from its first entry on would be a fork to those who know the first."""
+    memory = grown(tmp_path, pushes=3)
+    entry = entry_of(memory, "readings")
+    before = list(memory.node.ports.head_logs.lines(entry.id, first=0, limit=100))
+    assert len(before) > 2
+    memory.lose_database()
+    assert rebuilt(memory)["local/readings"].problem is None
+    assert list(memory.node.ports.head_logs.lines(entry.id, first=0, limit=100)) == before
+    committed(memory, "readings", None, "one more")
+    assert list(memory.node.ports.head_logs.lines(entry.id, first=0, limit=len(before))) == before
+
+
+def test_a_damaged_head_log_is_named_and_its_dataset_comes_back(tmp_path: Path) -> None:
+    memory = grown(tmp_path)
+    entry = entry_of(memory, "readings")
+    key = head_log_key(entry.id)
+    text = memory.objects.read_ref(key)
+    assert text is not None
+    memory.objects.write_ref(key, text.replace("append", "bppend", 1))
+    memory.lose_database()
+    found = rebuilt(memory)["local/readings"]
+    assert (found.outcome, getattr(found.problem, "object_name", None)) == (RebuildOutcome.REBUILT, key)
+    assert not memory.node.ports.head_logs.lines(entry.id, first=0, limit=1)
 
 
 def zip_by_name(found: dict[str, RebuiltDataset], before: list[object]) -> list[tuple[RebuiltDataset, tuple]]:  # type: ignore[type-arg]

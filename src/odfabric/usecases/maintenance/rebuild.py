@@ -1,4 +1,4 @@
-"""Rebuild the database from objects: catalog, heads, block index, idempotency.
+"""Rebuild the database from objects: catalog, heads and their logs, block index, idempotency.
 
 Invariant: what `refs/head` says and nothing else becomes the head of record; every block is hashed and judged by all rules of a chain
 on its way; a dataset is taken whole, in one transaction, or left out and reported, and the others go on. Running it again changes
@@ -37,6 +37,8 @@ from odfabric.usecases.chain.beyond_head import blocks_beyond, missing_object
 from odfabric.usecases.chain.chain_spool import ChainSpool
 from odfabric.usecases.chain.commit import Commits
 from odfabric.usecases.chain.repository import Repository
+from odfabric.usecases.heads.judge_log import LogJudge
+from odfabric.usecases.heads.restore_log import restore_log
 
 Listener = Callable[[str, int, int], None]
 """Called with what is being done, how many blocks are done, and how many there are (0: not known yet)."""
@@ -98,6 +100,7 @@ class RebuildPorts:
     commits: Commits
     exchange: Exchange
     clock: Clock
+    logs: LogJudge
     blocks_max: int
     page_blocks_max: int
 
@@ -131,7 +134,7 @@ class _Rebuilding:
             found = self._to_published_head()
             if found.outcome is RebuildOutcome.AHEAD:
                 return found
-            return self._with_beyond(found, adopt=adopt)
+            return self._with_beyond(self._with_log(found), adopt=adopt)
         except External:
             raise
         except OdfError as error:
@@ -230,6 +233,15 @@ class _Rebuilding:
             yield ChainPage(tuple(page), tuple(records))
             done += len(page)
             self._listener(f"rebuild {self._alias}", done, spool.count)
+
+    def _with_log(self, found: RebuiltDataset) -> RebuiltDataset:
+        """The dataset is taken, whatever is wrong with its published head log."""
+        head = self._repository.head(self._dataset).hash
+        try:
+            restore_log(self._dataset, head, objects=self._repository.objects, judge=self._ports.logs)
+        except Corrupt as error:
+            return replace(found, problem=error)
+        return found
 
     def _with_beyond(self, found: RebuiltDataset, *, adopt: bool) -> RebuiltDataset:
         head = self._repository.head(self._dataset)

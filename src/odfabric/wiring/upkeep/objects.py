@@ -32,6 +32,7 @@ class ObjectVerbs:
             commits=core.commits,
             exchange=core.ports.exchange,
             clock=core.ports.clock,
+            logs=core.log_judge,
             blocks_max=core.settings.chain_blocks_max,
             page_blocks_max=core.settings.rebuild_page_blocks_max,
         )
