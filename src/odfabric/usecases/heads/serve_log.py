@@ -17,6 +17,7 @@ from odfabric.formats.identifiers.dataset_layout import HEAD_LOG, HEAD_SIGNATURE
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.heads.head_log import HANDED_OVER, SEGMENT_ENTRIES, HeadMove, SeenHead
 from odfabric.model.identity import DatasetId
+from odfabric.model.instant import Instant
 from odfabric.ports.datasets.chain_reader import ChainReader
 from odfabric.ports.datasets.object_store import REF_BYTES_MAX, ObjectStore
 from odfabric.usecases.heads.head_writer import HeadWriter, stored_move
@@ -142,6 +143,23 @@ class HeadsPage:
             "handOvers": [_move_value(each) for each in self.handovers],
             "moves": [_move_value(each) for each in self.moves],
         }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadSigner:
+    """Who signs the heads of a dataset now, and the newest entry of its log."""
+
+    key: str
+    entries: int
+    signed_at: Instant
+
+
+def signer_of(entry: CatalogEntry, *, writer: HeadWriter) -> HeadSigner | None:
+    """Who signs a dataset's heads; None if nobody does."""
+    end = writer.end(entry.id)
+    if end.last is None:
+        return None
+    return HeadSigner(key=shown_key(end.signer), entries=end.sequence, signed_at=end.last.move.system_time)
 
 
 def describe_heads(entry: CatalogEntry, *, writer: HeadWriter, before: int | None, limit: int) -> HeadsPage:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from odfabric.domain.people.access import Action, Subject
 from odfabric.model.commit import CatalogEntry
 from odfabric.usecases.heads.change_key import ExportedKey, KeyPorts, export_key, import_key, rotate_key
-from odfabric.usecases.heads.serve_log import HeadsPage, accept_log, describe_heads, serve_log
+from odfabric.usecases.heads.serve_log import HeadSigner, HeadsPage, accept_log, describe_heads, serve_log, signer_of
 from odfabric.wiring.node_core import NodeCore
 
 
@@ -30,6 +30,10 @@ class HeadVerbs:
     def described(self, entry: CatalogEntry, *, before: int | None = None, limit: int = 50) -> HeadsPage:
         """The newest entries of the log, and who signs it. Raises NotFound."""
         return describe_heads(entry, writer=self.core.heads.writer, before=before, limit=limit)
+
+    def signer(self, entry: CatalogEntry) -> HeadSigner | None:
+        """Who signs the dataset's heads now; None if nobody does. Raises Corrupt."""
+        return signer_of(entry, writer=self.core.heads.writer)
 
     def rotate(self, entry: CatalogEntry, *, by: Subject) -> bytes:
         """Give the dataset another key, by an entry that the present one signs.

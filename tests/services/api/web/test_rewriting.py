@@ -104,6 +104,13 @@ def test_who_vouches_is_on_the_page(ann: httpx.Client, browsers: Browsers) -> No
     assert ann.get("/ann/cities/reports").json() == {"reports": []}
 
 
+def test_who_signs_the_history_is_on_the_page(ann: httpx.Client) -> None:
+    log = ann.get("/ann/cities/heads").json()
+    shown = text_of(ann.get("/ann/cities"))
+    assert f"{log['entries']} signed moves of the head" in shown
+    assert log["signer"] in ann.get("/ann/cities").text
+
+
 def test_an_editor_does_not_rewrite(browsers: Browsers) -> None:
     with browsers.open("edda") as edda:
         assert "Reset this dataset" not in text_of(edda.get("/ann/cities/-/settings"))

@@ -45,6 +45,7 @@ def get_dataset(
         "verified": VerifyVerbs(node_of(request)).last(entry, by=caller),
         "jobs_looked_at": JOBS_LOOKED_AT,
         "rewritten_inputs": node_of(request).history.rewritten_inputs(entry, by=caller),
+        "signer": node_of(request).heads.signer(entry),
         "reports": node_of(request).reports.of_dataset(entry)[:REPORTS_SHOWN],
     }
     return page(request, "overview.html", {**frame, **values, "tab": "overview"})
