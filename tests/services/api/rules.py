@@ -236,8 +236,8 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("GET", "/{account}/{dataset}/tail"): rule(READ),
     ("GET", "/{account}/{dataset}/metadata"): rule(READ),
     ("GET", "/{account}/{dataset}/state"): rule(READ),
-    ("GET", "/{account}/{dataset}/why"): rule(READ, status=404, code="not-found", params={"offset": "9"}),
-    ("POST", "/{account}/{dataset}/why"): rule(READ, status=404, code="not-found", json={"offsets": [9]}),
+    ("GET", "/{account}/{dataset}/why"): rule(READ, status=404, code="not-found", params={"offset": "999999"}),
+    ("POST", "/{account}/{dataset}/why"): rule(READ, status=404, code="not-found", json={"offsets": [999999]}),
     **{
         (method, f"/{{account}}/{{dataset}}/{folder}/{{name}}"): rule(
             READ, status=404, code="not-found", path={"name": ANY_HASH}

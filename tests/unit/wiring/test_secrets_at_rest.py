@@ -348,6 +348,9 @@ def test_a_dataset_whose_key_was_made_before_a_rotation_is_stored_under_the_new_
                 assert rotated(settings).keys_dropped == 1
                 return pair
 
+            def __getattr__(self, name: str) -> object:
+                return getattr(keys, name)
+
         rotating = replace(node.ports, keys=RotatedAfterwards())  # type: ignore[arg-type]
         create(Node(rotating, settings), ROOT.replace("readings", "others"))
     assert len(stored(settings)["dataset keys"]) == 2

@@ -13,6 +13,7 @@ from odfabric.adapters.sql.database import Database
 from odfabric.adapters.sql.datasets import chains as sql_chains
 from odfabric.adapters.sql.datasets.catalog import SqlCatalog
 from odfabric.adapters.sql.datasets.chains import SqlChains
+from odfabric.adapters.sql.datasets.head_logs import SqlHeadLogs
 from odfabric.adapters.sql.datasets.removed_datasets import SqlRemovedDatasets
 from odfabric.adapters.sql.jobs.jobs import SqlJobs
 from odfabric.adapters.sql.outbox import SqlOutbox
@@ -30,6 +31,8 @@ from odfabric.formats.identifiers.dataset_layout import (
     dataset_prefix,
     engine_records_prefix,
     head_key,
+    head_log_key,
+    head_signature_key,
     in_dataset,
     object_key,
 )
@@ -229,6 +232,11 @@ def test_a_damaged_chain_is_left_alone_and_the_others_are_looked_at(tmp_path: Pa
     assert keys(memory) & lost == litter(memory, entry)
 
 
+def refs(entry: CatalogEntry) -> set[str]:
+    """Keys that no block names and that stay."""
+    return {head_key(entry.id), alias_key(entry.id), head_log_key(entry.id), head_signature_key(entry.id)}
+
+
 @pytest.fixture
 def on_sqlite(tmp_path: Path) -> Iterator[MemoryNode]:
     """A node whose chains are rows of a database, which are read page by page."""
@@ -238,6 +246,7 @@ def on_sqlite(tmp_path: Path) -> Iterator[MemoryNode]:
     database = Database(url, busy_s_max=30)
     memory.use_ports(
         chains=SqlChains(database),
+        head_logs=SqlHeadLogs(database),
         catalog=SqlCatalog(database),
         jobs=SqlJobs(database),
         outbox=SqlOutbox(database),
@@ -336,10 +345,7 @@ class Race:
         assert self.key in named(memory, entry)
         memory.clock.advance(48 * HOUR_MS)
         self.collect()
-        assert keys(memory, dataset_prefix(entry.id)) == named(memory, entry) | {
-            head_key(entry.id),
-            alias_key(entry.id),
-        }
+        assert keys(memory, dataset_prefix(entry.id)) == named(memory, entry) | refs(entry)
 
 
 @pytest.mark.parametrize("lost", [None, "block", "slice"])
@@ -418,7 +424,7 @@ def test_a_commit_gets_in_between_two_deletions(tmp_path: Path, monkeypatch: pyt
     assert len(found.litter) == len(deleted)
     assert named(memory, entry) <= keys(memory)
     assert race.key in named(memory, entry)
-    assert keys(memory, dataset_prefix(entry.id)) == named(memory, entry) | {head_key(entry.id), alias_key(entry.id)}
+    assert keys(memory, dataset_prefix(entry.id)) == named(memory, entry) | refs(entry)
 
 
 @pytest.mark.parametrize("after", [False, True])

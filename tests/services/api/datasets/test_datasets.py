@@ -252,7 +252,7 @@ def test_a_refused_query_has_its_place_in_the_manifest(client: httpx.Client) -> 
     [
         ("PUT", "/datasets", "GET, POST"),
         ("PATCH", f"/datasets/{MISSING_ID}", "DELETE, GET"),
-        ("POST", "/local/x/refs/head", "GET, HEAD"),
+        ("POST", "/local/x/refs/head", "GET, HEAD, PUT"),
         ("PUT", "/local/x/blocks/y", "GET, HEAD"),
         ("POST", "/local/x/data/y", "GET, HEAD, PUT"),
         ("GET", "/local/x/pull", "POST"),
