@@ -75,6 +75,6 @@ def test_broken_rules_are_caught(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> N
         with monkeypatch.context() as patch:
             patch.setattr(explained_records, broken, lambda *_: [])
             for number in range(2):
-                case = shape_case("extremes", number)
+                case = shape_case("inner", number)
                 check_laws(run_case(case, own_lab(lab)), tally, Random(number), count=4)
         assert tally.held["WHERE"] < tally.judged["WHERE"], broken
