@@ -110,7 +110,7 @@ def test_everything_that_the_store_knows_comes_back(tmp_path: Path, seed: int) -
 
 
 def test_a_head_log_comes_back_and_goes_on(tmp_path: Path) -> None:
-    """A second log from its first entry on would be a fork to those who know the first."""
+    """A second log from its first entry on would be a fork to its readers."""
     memory = grown(tmp_path, pushes=3)
     entry = entry_of(memory, "readings")
     before = list(memory.node.ports.head_logs.lines(entry.id, first=0, limit=100))

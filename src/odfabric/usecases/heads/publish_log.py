@@ -67,7 +67,7 @@ class LogPublisher:
         self._signed.pop(dataset)
 
     def renew(self, entry: CatalogEntry, *, age_s: float) -> bool:
-        """Publish a fresh signature if the published one is older than `age_s` seconds; whether it was.
+        """Publish a fresh signature for one older than `age_s` seconds; whether it was.
 
         Nothing for a dataset that has none, or whose key is not here. Raises Determinate, Indeterminate.
         """

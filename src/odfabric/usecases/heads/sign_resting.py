@@ -14,7 +14,7 @@ from odfabric.usecases.heads.head_signing import HeadSigning
 
 @dataclass(slots=True, kw_only=True)
 class RestingHeads:
-    """Walks through the catalog, `datasets_max` at a step, from the beginning again after the end.
+    """Walks through the catalog, `datasets_max` at a step, again and again.
 
     `age_s` is the age, in seconds, from which on a signature is renewed.
     """

@@ -1,4 +1,4 @@
-"""Rebuild the database from objects: catalog, heads and their logs, block index, idempotency.
+"""Rebuild the database from objects: catalog, heads, logs, blocks, idempotency.
 
 Invariant: what `refs/head` says and nothing else becomes the head of record; every block is hashed and judged by all rules of a chain
 on its way; a dataset is taken whole, in one transaction, or left out and reported, and the others go on. Running it again changes
