@@ -20,9 +20,6 @@ ANSWER_COLUMNS = ("record", "kind", "term", "input", "offset", "column", "output
 """Columns of the answer file, by which its rows are sorted: int64, int8, int32, int32, int64, string, string, int8."""
 PROVENANCE_ROWS_LIMIT = "provenance_rows_max"
 """The limit that an engine names where an answer needs more rows of the inputs than its request allows."""
-PROVENANCE_EVALUATIONS_LIMIT = "provenance_evaluations_max"
-"""The limit that it names where checking an answer needs more runs of the query than its request allows."""
-
 NO_ROWS = OffsetRange(0, 0)
 
 

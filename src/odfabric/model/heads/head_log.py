@@ -25,7 +25,6 @@ HANDED_OVER = "handed-over"
 FORWARD_KINDS = frozenset({APPENDED, WATERMARK})
 """Kinds of moves whose new head descends from the old one. Unknown kinds promise nothing."""
 FIRST_KINDS = frozenset({CREATED, STARTED})
-REWRITING_KINDS = frozenset(kind.value for kind in RewriteKind)
 
 SEGMENT_ENTRIES = 64
 """Entries of a full segment. The newest segment is `refs/head.log`, older ones are `refs/head.log.<number>`."""

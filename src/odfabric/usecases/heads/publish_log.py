@@ -71,6 +71,8 @@ class LogPublisher:
 
         Nothing for a dataset that has none, or whose key is not here. Raises Determinate, Indeterminate.
         """
+        if entry.sealed_key is None:
+            return False
         signed_at, now = self._signed.get(entry.id) or self._published_at(entry), self._clock.now()
         if signed_at is None or now.epoch_ns - signed_at.epoch_ns < age_s * NANOS_PER_SECOND:
             return False

@@ -23,7 +23,6 @@ from odfabric.ports.datasets.object_store import REF_BYTES_MAX, ObjectStore
 from odfabric.usecases.heads.head_writer import HeadWriter, stored_move
 from odfabric.usecases.heads.judge_log import LogJudge
 
-PAGE_ENTRIES_MAX = 500
 HANDOVERS_PAGE = 1000
 
 

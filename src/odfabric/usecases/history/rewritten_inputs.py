@@ -18,8 +18,6 @@ from odfabric.model.rewrite import Rewrite
 from odfabric.usecases.chain.repository import Repository
 from odfabric.usecases.chain.rewrite_records import rewrites
 
-RECOMPUTE_HINT = "`odf pull {alias} --recompute` drops its rows and computes them from the beginning"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewrittenInput:

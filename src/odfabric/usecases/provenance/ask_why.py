@@ -35,11 +35,6 @@ def ask_why(
     return why_document(entry, asked, trace, seen=ports.seen, values=request.values, after=after)
 
 
-def check_why(request: WhyRequest, limits: TraceLimits) -> None:
-    """Raises InvalidRequest, LimitExceeded for what can be known without the dataset."""
-    _checked(request, None if request.after is None else parse_why_cursor(request.after), limits)
-
-
 def _checked(request: WhyRequest, after: WhyCursor | None, limits: TraceLimits) -> WhyAsked:
     if not request.offsets:
         raise InvalidRequest("no record is asked for", place=Place(field="offset"), hint="offset=17")

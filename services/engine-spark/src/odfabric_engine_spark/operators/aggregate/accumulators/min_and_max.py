@@ -56,7 +56,7 @@ class Extremes:
         return found
 
     def look_at(self, groups: Longs, known: Values) -> None:
-        """Take the extreme values of some groups in hand, in place of those held before."""
+        """Load the extreme values of some groups, in place of those before."""
         self.owing[groups] = False
         kept = np.ones(len(self), dtype=bool)
         kept[groups] = False
