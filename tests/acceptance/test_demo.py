@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.support.node_process import ODF, clean_environment, node_process
-from tests.support.process_tree import alive, descendants, marked
+from tests.support.process_tree import alive, descendants, end_at_last, marked
 from tests.support.waiting import wait_until
 
 DEMO_S_MAX = 600
@@ -44,8 +44,7 @@ def test_demo_shows_everything_and_leaves_nothing_running(tmp_path: Path) -> Non
         out, err = process.communicate(timeout=DEMO_S_MAX)
     finally:
         if process.poll() is None:
-            process.terminate()
-            process.communicate()
+            end_at_last(process)
     assert process.returncode == 0, err.decode()
     summary = json.loads(out)
     assert summary["ok"] is True

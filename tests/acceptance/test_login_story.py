@@ -28,6 +28,7 @@ from tests.support.node_process import (
     ndjson,
     node_process,
 )
+from tests.support.process_tree import end_at_last
 from tests.support.stories import reading, root
 from tests.support.waiting import wait_until
 
@@ -69,8 +70,7 @@ class Person:
             assert found is not None
             yield process, found[1], found[2]
         finally:
-            process.kill()
-            process.communicate()
+            end_at_last(process)
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ import pytest
 from odfabric.settings import Settings
 from odfabric.wiring import engine_launcher, is_workspace
 from tests.support.engines.quick_jvm import QUICK_JVM
+from tests.support.process_tree import end_at_last
 from tests.support.turns import todays
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -91,7 +92,7 @@ def run_page(page: str, folder: Path, engine_cache: Path) -> list[tuple[str, str
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(shell.pid, signal.SIGTERM)
-            shell.wait()
+            end_at_last(shell)
     assert code == 0, f"{page}: {code}\n{out_file.read_text()[-2000:]}\n{err_file.read_text()[-4000:]}"
     shown = [part.partition("\n")[2] for part in out_file.read_text().split(MARK)[1:]]
     assert len(shown) == len(blocks)

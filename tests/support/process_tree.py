@@ -5,8 +5,13 @@ A process is known by its id together with the time of its start: ids are used a
 
 from __future__ import annotations
 
+import contextlib
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+
+END_S_MAX = 30.0
+"""Longest wait for the end of a process that a test asks to end, and once more for one that it kills."""
 
 PROC = Path("/proc")
 _PARENT_AT, _STARTED_AT = 1, 19
@@ -20,6 +25,21 @@ class Seen:
     pid: int
     started: int
     command: str
+
+
+def end_at_last(process: subprocess.Popen[bytes]) -> None:
+    """SIGTERM, then SIGKILL.
+
+    Its pipes are not read to their end: a process that it leaves behind would keep them open, and the test waiting.
+    """
+    process.terminate()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(END_S_MAX)
+    process.kill()
+    process.wait(END_S_MAX)
+    for pipe in (process.stdout, process.stderr):
+        if pipe is not None:
+            pipe.close()
 
 
 def children(parent: int) -> list[int]:

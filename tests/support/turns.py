@@ -11,8 +11,8 @@ import time
 from collections.abc import Sequence
 from typing import TypeVar
 
-from odfabric.cli.run_tests import TURNS
-from odfabric.model.instant import NANOS_PER_SECOND, SECONDS_PER_DAY
+from odfabric.cli.run_tests import DAY, TURNS
+from odfabric.model.instant import SECONDS_PER_DAY
 
 T = TypeVar("T")
 
@@ -21,8 +21,8 @@ BY_DAY = os.environ.get(TURNS) == "day"
 
 
 def today() -> int:
-    """Days since 1970."""
-    return time.time_ns() // (SECONDS_PER_DAY * NANOS_PER_SECOND)
+    """Days since 1970, the same for all processes and stages of one `./odf test`."""
+    return int(os.environ.get(DAY) or time.time() // SECONDS_PER_DAY)
 
 
 def todays(things: Sequence[T], *, parts: int) -> Sequence[T]:

@@ -43,8 +43,8 @@ TEST_STAGES: dict[str, tuple[str, ...]] = {
         *("-n", "2", *_BY_FILE),
         *("-m", "spark and not acceptance and not alone and not perf", _OF_ENGINES),
     ),
-    # Stories wait for processes that start and end.
-    "acceptance": ("-n", "3", *_BY_FILE, "-m", "acceptance and not alone and not perf", _OF_USERS),
+    # Stories wait for processes that start and end. Named one by one: of one that hangs, its name is all that is left.
+    "acceptance": ("-vv", "-n", "3", *_BY_FILE, "-m", "acceptance and not alone and not perf", _OF_USERS),
     "tests that want the machine for themselves": ("-m", "alone and not perf", _OF_ENGINES, _OF_USERS),
 }
 
@@ -54,8 +54,17 @@ NIGHTLY = "--nightly"
 TURNS = "ODF_TEST_TURNS"
 """Environment variable of the stages: `day` or `night`, see `tests/support/turns.py`."""
 
+DAY = "ODF_TEST_DAY"
+"""Environment variable of the stages: days since 1970. A run that passes midnight keeps to the day on which it began."""
+
 STAGE_S_MAX = 2400.0
 """Longest run of one stage; a test that hangs where pytest cannot interrupt it must not hang the rest."""
+
+TEST_S_MAX = 1200.0
+"""Longest test by day, with what it sets up and ends; pytest ends most of them after 300 s.
+
+One that no signal reaches, or that hangs while it cleans up, ends with its process: a failure with a name, and the others go on.
+"""
 
 REPORTS = "ODF_TEST_REPORTS"
 """Environment variable: a folder that keeps the JUnit report of each stage, which has the time of each test."""
@@ -65,6 +74,8 @@ NIGHTLY_STAGE_S_MAX = 4 * 3600.0
 
 ARCHIVE_S_MAX = 300.0
 """Longest wait for the archive of Spark's classes."""
+
+_STARTED_ON = int(time.time()) // 86_400
 
 PASSED_LINES_MAX = 3
 """Lines shown of a check that passed."""
@@ -200,7 +211,9 @@ def _test_stage(name: str, options: Sequence[str], *, nightly: bool) -> tuple[Co
     with tempfile.TemporaryDirectory(prefix="odf-test-") as folder:
         report = Path(os.environ.get(REPORTS) or folder) / f"{name.replace(' ', '-')}.xml"
         command = _tool("pytest", "-q", "--durations=5", f"--junit-xml={report}", *options)
-        environment = {**os.environ, TURNS: "night" if nightly else "day"}
+        if not nightly:
+            command += ["-o", f"faulthandler_timeout={TEST_S_MAX}", "-o", "faulthandler_exit_on_timeout=true"]
+        environment = {**os.environ, TURNS: "night" if nightly else "day", DAY: os.environ.get(DAY) or str(_STARTED_ON)}
         code = _call(command, wait_s_max=NIGHTLY_STAGE_S_MAX if nightly else STAGE_S_MAX, environment=environment)
         counts = count_report(report) if report.exists() else Counts(0, 0)
     # Exit code 5, no test at all, is a failure too: a stage without tests is a mistake in a marker.

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from odfabric.cli.run_tests import (
+    DAY,
     MISSING,
     TEST_STAGES,
     Counts,
@@ -17,6 +18,7 @@ from odfabric.cli.run_tests import (
     count_report,
 )
 from tests.conftest import LONG_FILES, TESTS
+from tests.support.turns import today, todays
 
 ONE_OF_EACH = """
 import pytest
@@ -74,3 +76,9 @@ def test_a_stage_that_hangs_is_ended_and_failed(capfd: pytest.CaptureFixture[str
     told = capfd.readouterr()
     assert "did not end within 1 s" in told.out
     assert 'File "<string>", line 1' in told.err, "it does not say where the stage hung"
+
+
+def test_all_stages_have_the_day_on_which_the_run_began(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(DAY, "20786")
+    assert today() == 20786
+    assert todays(range(7), parts=3) == range(20786 % 3, 7, 3)
