@@ -23,3 +23,12 @@ class ProvenanceSettings(BaseSettings):
         20, ge=1, description="Most datasets in a row that provenance is followed through"
     )
     provenance_wall_s_max: float = Field(60.0, gt=0, description="Longest run of one answer on provenance")
+    provenance_wait_s_max: float = Field(
+        10.0, ge=0, description="How long a question on provenance is worked on before it becomes a job (202)"
+    )
+    provenance_job_wall_s_max: float = Field(
+        600.0, gt=0, description="Longest run of one answer on provenance in a job"
+    )
+    provenance_answer_bytes_max: int = Field(
+        16 * 1024 * 1024, ge=1, description="Largest answer on provenance that a job keeps"
+    )

@@ -153,6 +153,7 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("POST", "/tokens/inspect"): rule(SIGNED_IN, status=400, code="invalid-request", json={"token": "nonsense"}),
     ("DELETE", "/tokens/{token_id}"): rule(SIGNED_IN, status=404, code="not-found", path={"token_id": ANY_ID}),
     ("GET", "/jobs/{job_id}"): rule(SIGNED_IN, status=404, code="not-found", path={"job_id": ANY_ID}),
+    ("GET", "/jobs/{job_id}/answer"): rule(SIGNED_IN, status=404, code="not-found", path={"job_id": ANY_ID}),
     ("DELETE", "/jobs/{job_id}"): rule(SIGNED_IN, status=404, code="not-found", path={"job_id": ANY_ID}),
     ("GET", "/flows"): rule(SIGNED_IN),
     ("GET", "/runs/{run_id}"): rule(SIGNED_IN, status=404, code="not-found", path={"run_id": ANY_ID}),

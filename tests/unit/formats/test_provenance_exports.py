@@ -96,3 +96,46 @@ def test_openlineage_has_a_run_for_each_block_with_columns_and_rows() -> None:
     for facet in (*facets.values(), event["job"]["facets"]["sql"]):
         assert facet["_producer"].startswith("https://")
         assert facet["_schemaURL"].startswith("https://openlineage.io/spec/facets/")
+
+
+def behind(of: str, name: str, column: str, role: str, transformation: str) -> dict[str, Any]:
+    return {"of": of, "dataset": SALES, "name": name, "column": column, "role": role, "transformation": transformation}
+
+
+LINEAGE = {
+    REPORT: {
+        "queries": WHY["queries"],
+        "columns": [
+            behind("region", "ann/sales", "region", "copied", "IDENTITY"),
+            behind("total", "ann/sales", "amount", "computed", "AGGREGATION"),
+            behind("total", "ann/sales", "at", "compared", "SORT"),
+            behind("total", "ann/sales", "region", "inspected", "GROUP_BY"),
+            behind("region", "ann/sales", "region", "inspected", "GROUP_BY"),
+        ],
+    }
+}
+
+
+def test_the_lineage_of_the_query_is_that_of_the_columns() -> None:
+    (event,) = openlineage_events(ANSWER, namespace="http://n", lineage=LINEAGE)
+    facet = event["outputs"][0]["facets"]["columnLineage"]
+    total = [(one["field"], one["transformations"]) for one in facet["fields"]["total"]["inputFields"]]
+    assert total == [
+        ("amount", [{"type": "DIRECT", "subtype": "AGGREGATION"}]),
+        ("at", [{"type": "INDIRECT", "subtype": "SORT"}]),
+    ]
+    assert [(one["field"], one["transformations"][0]["subtype"]) for one in facet["dataset"]] == [
+        ("region", "GROUP_BY")
+    ]
+    document = prov_document(ANSWER, lineage=LINEAGE)
+    plan = document["entity"][f"odfp:query-{BLOCK}"]
+    assert "total from ann/sales amount (computed, AGGREGATION)" in plan["odfp:columnLineage"]
+    ProvDocument.deserialize(io.StringIO(json.dumps(document)), format="json")
+
+
+def test_the_lineage_of_another_query_is_not() -> None:
+    other = {REPORT: {**LINEAGE[REPORT], "queries": ["SELECT 1"]}}
+    assert openlineage_events(ANSWER, namespace="http://n", lineage=other) == openlineage_events(
+        ANSWER, namespace="http://n"
+    )
+    assert prov_document(ANSWER, lineage=other) == prov_document(ANSWER)

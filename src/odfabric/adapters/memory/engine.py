@@ -30,6 +30,7 @@ from odfabric.formats.slices.slice_schema import new_slice_schema
 from odfabric.model.data_schema import DataSchema
 from odfabric.model.engine import (
     TRANSACTION_SIZE_LIMIT,
+    ColumnLineage,
     EngineInfo,
     EngineProgress,
     EvolutionVerdict,
@@ -153,6 +154,7 @@ class MemoryEngine:
             operator_class="linear",
             keys=(),
             evolution=_evolution(request),
+            column_lineage=tuple(_copied(found[1], aliases[found[1]], request.vocabulary)),
         )
 
     def migrate_query(self, request: MigrateRequest, *, progress: ProgressListener) -> TransformResult:
@@ -387,6 +389,14 @@ def _evolution(request: ValidateRequest) -> QueryEvolution | None:
     same = _output_query(request.previous).split() == _output_query(request.transform).split()
     verdict = EvolutionVerdict.COMPATIBLE if same else EvolutionVerdict.MIGRATION
     return QueryEvolution(verdict=verdict, reason="the words are the same" if same else "the words differ")
+
+
+def _copied(alias: str, schema: DataSchema | None, names: DatasetVocabulary) -> Iterator[ColumnLineage]:
+    """Each column of an input behind the one of its name."""
+    given = (names.offset, names.operation_type, names.system_time)
+    for name in sorted(field.name for field in (() if schema is None else schema.fields)):
+        if name not in given:
+            yield ColumnLineage(output_column=name, input=alias, column=name, role="copied", transformation="IDENTITY")
 
 
 def _called(request: QueryRequest, call: TableCall) -> QueryInput:

@@ -2,7 +2,7 @@
 
 Owns how a call is written: literal arguments only, texts in single quotes or plain or quoted names. Invariant: two texts of the same call
 are equal values. Whether a text is a call at all is the parser's to say: what is found here may stand in a comment or in a text. Source:
-docs/reference/time.md.
+docs/reference/time.md, docs/reference/why.md.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ TABLE_FUNCTIONS: Mapping[str, str] = {
     "as_of": "as_of('account/dataset', '2026-01-31T12:00:00Z'), and as a third argument the time or block of as_at",
     "changes": "changes('account/dataset', 'from', 'to'), each a time or the hash of a block; without the last up to the newest",
     "to_table": "to_table('account/dataset')",
+    "why": "why('account/dataset', 17) with the offset of a record, then 'column' for one cell, then a number of datasets or 'all'",
 }
 """Table functions whose first argument is a dataset, and how each is written."""
 

@@ -6,7 +6,7 @@ Invariant: whatever is wrong with a text, the error is Corrupt, and it names the
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -58,6 +58,16 @@ class RequestMembers:
     def flag_or_false(self, name: str) -> bool:
         """A Boolean; False if it is missing."""
         return self.flag(name) if self.has(name) else False
+
+    def many(self, name: str, wanted: type[T]) -> Sequence[T]:
+        """A list of values of one type."""
+        values: list[Any] = self._of_type(name, list)
+        for value in values:
+            if type(value) is not wanted:
+                raise _damaged(
+                    self.job, f"{self.path}{name} has a {type(value).__name__} among its values, not {wanted.__name__}"
+                )
+        return values
 
     def inner(self, name: str) -> RequestMembers:
         """An object."""

@@ -14,6 +14,9 @@ from typing import Any
 PRODUCER = "https://odfabric.dev/"
 SCHEMA = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/RunEvent"
 _FACETS = "https://openlineage.io/spec/facets"
+_COLUMN_LINEAGE = "1-2-0/ColumnLineageDatasetFacet.json#/$defs/ColumnLineageDatasetFacet"
+_DIRECT = ("IDENTITY", "TRANSFORMATION", "AGGREGATION")
+"""Words for a value that is made of another; the others say what decided on it."""
 _TRANSFORMATIONS = {
     "copied": {"type": "DIRECT", "subtype": "IDENTITY"},
     "computed": {"type": "DIRECT", "subtype": "TRANSFORMATION"},
@@ -24,13 +27,19 @@ _BLOCKS = uuid.UUID("9d3e5c1e-7a51-5f0d-8f2e-6f6466616272")
 """Namespace of the ids of runs."""
 
 
-def openlineage_events(answer: Mapping[str, Any], *, namespace: str) -> list[dict[str, Any]]:
-    """Run events of an answer, in the order of its blocks; `namespace` names the node."""
+def openlineage_events(
+    answer: Mapping[str, Any], *, namespace: str, lineage: Mapping[str, Mapping[str, Any]] | None = None
+) -> list[dict[str, Any]]:
+    """Run events of an answer, in the order of its blocks; `namespace` names the node.
+
+    `lineage` by dataset is that of its columns by a query (`usecases.provenance.column_lineage`). It is of all columns, and takes the place
+    of that of the cells asked for where a block was made by this query.
+    """
     by_block: dict[str, list[Mapping[str, Any]]] = {}
     for one in answer["records"]:
         if one.get("why") is not None:
             by_block.setdefault(one["block"]["hash"], []).append(one)
-    return [_event(answer, records, namespace) for records in by_block.values()]
+    return [_event(answer, records, namespace, lineage or {}) for records in by_block.values()]
 
 
 def run_id(block: str) -> str:
@@ -38,16 +47,24 @@ def run_id(block: str) -> str:
     return str(uuid.uuid5(_BLOCKS, block))
 
 
-def _event(answer: Mapping[str, Any], records: Sequence[Mapping[str, Any]], namespace: str) -> dict[str, Any]:
+def _event(
+    answer: Mapping[str, Any],
+    records: Sequence[Mapping[str, Any]],
+    namespace: str,
+    lineage: Mapping[str, Mapping[str, Any]],
+) -> dict[str, Any]:
     block, why = records[0]["block"], records[0]["why"]
     name = _name(answer, records[0]["dataset"])
+    static = lineage.get(records[0]["dataset"])
     inputs = {rows["dataset"]: rows for one in records for rows in (*one["why"]["witnesses"], *one["why"]["trigger"])}
     facets = {
         "version": {
             **_facet("1-0-1/DatasetVersionDatasetFacet.json#/$defs/DatasetVersionDatasetFacet"),
             "datasetVersion": block["hash"],
         },
-        "columnLineage": _column_lineage(answer, records, namespace),
+        "columnLineage": _of_query(static["columns"], namespace)
+        if static is not None and static["columns"] and static["queries"] == list(why["queries"])
+        else _column_lineage(answer, records, namespace),
         "odf_rowLineage": {**_facet("1-0-0/CustomFacet.json"), "rows": [_row_lineage(answer, one) for one in records]},
     }
     return {
@@ -65,6 +82,28 @@ def _event(answer: Mapping[str, Any], records: Sequence[Mapping[str, Any]], name
         },
         "inputs": [{"namespace": namespace, "name": _name(answer, dataset), "facets": {}} for dataset in inputs],
         "outputs": [{"namespace": namespace, "name": name, "facets": facets}],
+    }
+
+
+def _of_query(columns: Sequence[Mapping[str, Any]], namespace: str) -> dict[str, Any]:
+    """The facet by a query: what decides that rows are there is behind the whole dataset."""
+    fields: dict[str, list[dict[str, Any]]] = {}
+    whole: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for one in columns:
+        direct = one["role"] in ("copied", "computed")
+        word = one["transformation"]
+        if direct and word not in _DIRECT:
+            word = "TRANSFORMATION"
+        kind = {"type": "DIRECT" if direct else "INDIRECT", "subtype": word}
+        behind = {"namespace": namespace, "name": one["name"], "field": one["column"], "transformations": [kind]}
+        if one["role"] == "inspected":
+            whole[one["name"], one["column"], word] = behind
+        else:
+            fields.setdefault(one["of"], []).append(behind)
+    return {
+        **_facet(_COLUMN_LINEAGE),
+        "fields": {column: {"inputFields": behind} for column, behind in fields.items()},
+        "dataset": list(whole.values()),
     }
 
 
@@ -89,7 +128,7 @@ def _column_lineage(answer: Mapping[str, Any], records: Sequence[Mapping[str, An
         ]
 
     return {
-        **_facet("1-2-0/ColumnLineageDatasetFacet.json#/$defs/ColumnLineageDatasetFacet"),
+        **_facet(_COLUMN_LINEAGE),
         "fields": {column: {"inputFields": listed(behind)} for column, behind in fields.items()},
         "dataset": listed(whole),
     }

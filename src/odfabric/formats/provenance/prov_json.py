@@ -6,7 +6,7 @@ counts but does not follow are one entity, a collection with their ranges. Sourc
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 PREFIXES: Final = {
@@ -18,14 +18,22 @@ PREFIXES: Final = {
 _WITHDRAWALS = ("retract", "correct_from")
 
 
-def prov_document(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """The document of an answer (`usecases.provenance.provenance_document`)."""
+def prov_document(
+    answer: Mapping[str, Any], *, lineage: Mapping[str, Mapping[str, Any]] | None = None
+) -> dict[str, Any]:
+    """The document of an answer (`usecases.provenance.provenance_document`).
+
+    `lineage` by dataset is that of its columns by a query (`usecases.provenance.column_lineage`): the plans that are this query have it.
+    """
     document = _Document()
     known = {(one["dataset"], one["offset"]) for one in answer["records"]}
     for one in answer["records"]:
         document.add_record(one, answer["datasets"])
         if one.get("why") is not None:
             document.add_why(one, one["why"], known)
+            static = (lineage or {}).get(one["dataset"])
+            if static is not None and static["columns"] and static["queries"] == list(one["why"]["queries"]):
+                document.add_columns(one["block"]["hash"], static["columns"])
     return {"prefix": dict(PREFIXES), **{name: values for name, values in document.parts.items() if values}}
 
 
@@ -88,7 +96,7 @@ class _Document:
         for rows in why["trigger"]:
             for source in self._sources(rows, known):
                 self._relate("used", {"prov:activity": block, "prov:entity": source, "odfp:role": "trigger"})
-        plan = f"odfp:query-{one['block']['hash']}"
+        plan = _plan_name(one["block"]["hash"])
         self.parts["entity"][plan] = {
             "prov:type": {"$": "prov:Plan", "type": "prov:QUALIFIED_NAME"},
             "prov:value": ";\n".join(why["queries"]),
@@ -106,6 +114,13 @@ class _Document:
                 "prov:agent": agent,
                 "prov:plan": plan,
             }
+
+    def add_columns(self, block: str, columns: Sequence[Mapping[str, Any]]) -> None:
+        """What the columns of a plan's output are made of."""
+        self.parts["entity"][_plan_name(block)]["odfp:columnLineage"] = [
+            f"{one['of']} from {one['name']} {one['column']} ({one['role']}, {one['transformation']})"
+            for one in columns
+        ]
 
     def _sources(self, rows: Mapping[str, Any], known: set[tuple[str, int]]) -> Iterator[str]:
         """Entities of the records of an input: followed ones, and the others together."""
@@ -127,6 +142,10 @@ class _Document:
         part = self.parts[kind]
         if members not in part.values():
             part[f"_:{kind}{len(part)}"] = members
+
+
+def _plan_name(block: str) -> str:
+    return f"odfp:query-{block}"
 
 
 def _has(rows: Mapping[str, Any], dataset: str, offset: int) -> bool:

@@ -51,6 +51,7 @@ class JobKind(Enum):
     TRY = "try"
     SEND = "send"
     COMPACT = "compact"
+    WHY = "why"
 
     @property
     def lane(self) -> Lane:

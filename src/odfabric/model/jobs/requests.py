@@ -14,6 +14,7 @@ from odfabric.model.identity import DatasetAlias, DatasetId
 from odfabric.model.instant import Instant
 from odfabric.model.multihash import Multihash
 from odfabric.model.people.account import Visibility
+from odfabric.model.why_request import WhyRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +157,14 @@ class VerifyRequest:
     after: Multihash | None = None
     until: Multihash | None = None
     report: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhyJobRequest:
+    """A question why records of a dataset are there."""
+
+    dataset: DatasetId
+    asked: WhyRequest
 
 
 @dataclass(frozen=True, slots=True)

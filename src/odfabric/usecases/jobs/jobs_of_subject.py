@@ -7,11 +7,13 @@ Invariant: a token sees only what it could have asked for itself or may read, an
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from odfabric.domain.people.access import Action, Subject, Verdict, refusal
 from odfabric.errors import NotFound
+from odfabric.formats.jobs.why_request import read_why_request
 from odfabric.model.identity import DatasetId
 from odfabric.model.jobs.job import Job, JobKind, JobStatus
 from odfabric.model.people.credential import Scope
@@ -27,6 +29,7 @@ _ACTIONS = {
     JobKind.TRY: (Action.PUSH, Scope.PUSH),
     JobKind.SEND: (Action.WRITE, Scope.MANAGE),
     JobKind.COMPACT: (Action.REWRITE, Scope.MANAGE),
+    JobKind.WHY: (Action.READ, Scope.READ),
 }
 """What each kind of job was asked for, and the scope that it takes."""
 AHEAD_MAX = 200
@@ -49,12 +52,20 @@ def seen_job(job_id: str, *, subject: Subject, access: Access, jobs: Jobs) -> Jo
     found = jobs.get(job_id)
     if found is None or not may_see_job(found, subject, access):
         raise NotFound("job", job_id)
-    return found
+    return without_answer(found)
 
 
 def seen_jobs(dataset: DatasetId | None, *, limit: int, subject: Subject, access: Access, jobs: Jobs) -> Sequence[Job]:
     """Jobs that the subject may see, newest first, of a dataset's or node's `limit`."""
-    return [job for job in jobs.page(dataset=dataset, limit=limit) if may_see_job(job, subject, access)]
+    found = jobs.page(dataset=dataset, limit=limit)
+    return [without_answer(job) for job in found if may_see_job(job, subject, access)]
+
+
+def without_answer(job: Job) -> Job:
+    """The job, with a link in the place of an answer that has rights of its own."""
+    if job.kind is not JobKind.WHY or job.result is None:
+        return job
+    return replace(job, result=json.dumps({"answer": f"/jobs/{job.id}/answer"}))
 
 
 def jobs_ahead(job: Job, *, subject: Subject, access: Access, jobs: Jobs) -> JobsAhead:
@@ -86,9 +97,14 @@ def may_see_job(job: Job, subject: Subject, access: Access) -> bool:
         return False
     if subject.administers:
         return True
-    within = subject.datasets is None or job.dataset_id in subject.datasets
+    within = subject.datasets is None or _dataset_of(job) in subject.datasets
     in_scope = subject.has_scope(Scope.READ) or subject.has_scope(_ACTIONS[job.kind][1])
     if within and in_scope and job.account in (str(account.id), str(account.name)):
         return True
     entry = access.catalog.by_id(job.dataset_id) if job.dataset_id is not None else None
     return entry is not None and access.allows(subject, Action.WRITE, entry)
+
+
+def _dataset_of(job: Job) -> DatasetId | None:
+    """The dataset of a job, also of one that is asked about without being its own."""
+    return read_why_request(job).dataset if job.kind is JobKind.WHY else job.dataset_id

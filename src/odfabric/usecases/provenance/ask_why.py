@@ -28,11 +28,21 @@ def ask_why(
     Raises InvalidRequest, LimitExceeded, NotFound for an offset that is not there, Determinate if the engine is away, Corrupt.
     """
     after = None if request.after is None else parse_why_cursor(request.after)
+    asked = question_of(entry, request, ports=ports)
+    trace = trace_records(entry.id, asked, ports=ports, progress=progress)
+    return why_document(entry, asked, trace, seen=ports.seen, values=request.values, after=after)
+
+
+def question_of(entry: CatalogEntry, request: WhyRequest, *, ports: TracePorts) -> WhyAsked:
+    """What is asked, checked against limits and columns.
+
+    Raises InvalidRequest, LimitExceeded.
+    """
+    after = None if request.after is None else parse_why_cursor(request.after)
     asked = _checked(request, after, ports.limits)
     _, state = ports.repository.current(entry.id)
     _check_columns(asked.columns, current_schema(state) or DataSchema(fields=()), state.vocabulary)
-    trace = trace_records(entry.id, asked, ports=ports, progress=progress)
-    return why_document(entry, asked, trace, seen=ports.seen, values=request.values, after=after)
+    return asked
 
 
 def _checked(request: WhyRequest, after: WhyCursor | None, limits: TraceLimits) -> WhyAsked:

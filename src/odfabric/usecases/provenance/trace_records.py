@@ -108,7 +108,7 @@ class End:
 class RowsOfInput:
     """Records of one input behind a record: how many, and, if readable, which.
 
-    `left_out` were not followed for want of budget.
+    `followed` are those that the trace goes on with, `left_out` counts those beyond the limit or the budget.
     """
 
     input: int
@@ -118,6 +118,7 @@ class RowsOfInput:
     ranges: tuple[OffsetRange, ...]
     more: bool
     readable: bool
+    followed: tuple[int, ...] = ()
     left_out: int = 0
 
 
@@ -417,7 +418,7 @@ class _Tracing:
         planned = derived.plan.inputs[found.input]
         may_read = readable[found.input]
         skipped = self._asked.skip if depth == 0 else 0
-        left_out = 0
+        left_out, offsets = 0, list[int]()
         if may_read:
             offsets = list(islice(self._offsets(derived, record, found, kind), skipped, skipped + self._asked.limit))
             refused = self._frontier.add(RecordRef(planned.dataset_id, offset) for offset in offsets)
@@ -432,6 +433,7 @@ class _Tracing:
             ranges=found.ranges if may_read else (),
             more=found.more,
             readable=may_read,
+            followed=tuple(offsets),
             left_out=left_out,
         )
 

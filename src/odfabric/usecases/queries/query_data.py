@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 from odfabric.domain.chain.schema_evolution import current_schema
 from odfabric.domain.chain.walk import data_slices_down
 from odfabric.errors import InvalidRequest, LimitExceeded, NotFound, Place
 from odfabric.formats.identifiers.references import parse_dataset_ref
+from odfabric.formats.parquet.why_file import WHY_SCHEMA, write_why_rows
+from odfabric.formats.slices.arrow_schema import arrow_to_data_schema
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.data_schema import DataSchema
 from odfabric.model.engine import QueryInput, QueryRequest, QueryResult, SliceFile
@@ -30,10 +33,14 @@ from odfabric.ports.datasets.exchange import Exchange
 from odfabric.ports.engine import Engine, ProgressListener
 from odfabric.usecases.chain.moments import block_at, state_at
 from odfabric.usecases.chain.repository import Repository
+from odfabric.usecases.provenance.trace_records import TracePorts
 from odfabric.usecases.queries.table_functions import (
+    Calling,
+    CallTable,
+    ComputedRows,
     Find,
-    ReadSlices,
     calls_of,
+    is_why,
     projection_of,
     resolved,
     without_calls,
@@ -107,6 +114,7 @@ def query_data(
     repository: Repository,
     engine: Engine,
     exchange: Exchange,
+    trace: TracePorts,
     limits: QueryLimits,
     progress: ProgressListener,
 ) -> QueryAnswer:
@@ -114,7 +122,7 @@ def query_data(
 
     The caller reads the answer before the session ends.
 
-    `repository` is as the caller sees it: other datasets do not exist for the query.
+    `repository` is as the caller sees it: other datasets do not exist for the query. `trace` is for calls of `why`.
 
     Raises InvalidQuery, LimitExceeded, InvalidRequest for skip and limit, NotFound for a dataset or block that is not here.
     """
@@ -124,7 +132,14 @@ def query_data(
     inputs = [_table(dataset, request, files) for dataset in pinned]
     calls = calls_of(request.sql)
     find = partial(_find, pinned=pinned if request.datasets is not None else None, asked=request, repository=repository)
-    found = {call: resolved(call, repository=repository, find=find, as_of=request.as_of) for call in calls}
+    calling = Calling(
+        repository=repository,
+        find=find,
+        as_of=request.as_of,
+        trace=_within(trace, limits, traces=sum(map(is_why, calls))),
+        progress=progress,
+    )
+    found = {call: resolved(call, calling) for call in calls}
     inputs += [_called(call, what, files) for call, what in found.items()]
     output = folder / "answer"
     result: QueryResult = engine.query(
@@ -144,7 +159,7 @@ def query_data(
         rows=result.rows,
         data_schema=result.data_schema,
         inputs=pinned + tuple(_named_by(found, find, pinned)),
-        calls=tuple(_read_by(call, what) for call, what in found.items() if isinstance(what, ReadSlices)),
+        calls=tuple(_read_by(call, what) for call, what in found.items() if not isinstance(what, CallRefusal)),
     )
 
 
@@ -153,6 +168,12 @@ def _check_request(request: QueryData, limits: QueryLimits) -> None:
         raise LimitExceeded("the query is too long", limit="query_text_bytes_max", maximum=limits.text_bytes_max)
     if request.skip < 0 or request.limit < 0:
         raise InvalidRequest("skip and limit must not be negative")
+
+
+def _within(trace: TracePorts, limits: QueryLimits, *, traces: int) -> TracePorts:
+    """Ports of one of several traces, which together take no longer than one may, or a query."""
+    wall_s_max = min(trace.limits.wall_s_max, limits.wall_s_max) / max(1, traces)
+    return replace(trace, limits=replace(trace.limits, wall_s_max=wall_s_max))
 
 
 def _mentioned(sql: str, repository: Repository) -> Iterator[PinnedDataset]:
@@ -224,6 +245,7 @@ class _Files:
     repository: Repository
     exchange: Exchange
     folder: Path
+    numbers: Iterator[int] = field(default_factory=count)
 
     def between(self, dataset: DatasetId, head: Multihash, after: Multihash | None = None) -> tuple[SliceFile, ...]:
         """Slices of `(after, head]`, oldest first."""
@@ -235,6 +257,12 @@ class _Files:
             offsets = OffsetRange.from_wire(data.offset_interval)
             files.append(SliceFile(path=path.relative_to(self.exchange.root).as_posix(), offsets=offsets))
         return tuple(files[::-1])
+
+    def computed(self, what: ComputedRows) -> SliceFile:
+        """Computed rows as a file of their own."""
+        path = self.folder / f"computed-{next(self.numbers)}"
+        write_why_rows(path, what.rows)
+        return SliceFile(path=path.relative_to(self.exchange.root).as_posix(), offsets=OffsetRange(0, len(what.rows)))
 
 
 def _table(dataset: PinnedDataset, request: QueryData, files: _Files) -> QueryInput:
@@ -252,10 +280,18 @@ def _table(dataset: PinnedDataset, request: QueryData, files: _Files) -> QueryIn
     )
 
 
-def _called(call: TableCall, what: ReadSlices | CallRefusal, files: _Files) -> QueryInput:
+def _called(call: TableCall, what: CallTable | CallRefusal, files: _Files) -> QueryInput:
     """The table of a call, or its refusal."""
     if isinstance(what, CallRefusal):
         return QueryInput(alias="", vocabulary=DatasetVocabulary(), data_schema=None, call=call, refusal=what)
+    if isinstance(what, ComputedRows):
+        return QueryInput(
+            alias="",
+            vocabulary=DatasetVocabulary(),
+            data_schema=arrow_to_data_schema(WHY_SCHEMA),
+            slices=(files.computed(what),),
+            call=call,
+        )
     return QueryInput(
         alias="",
         vocabulary=what.state.vocabulary,
@@ -267,7 +303,7 @@ def _called(call: TableCall, what: ReadSlices | CallRefusal, files: _Files) -> Q
 
 
 def _named_by(
-    found: Mapping[TableCall, ReadSlices | CallRefusal], find: Find, pinned: tuple[PinnedDataset, ...]
+    found: Mapping[TableCall, CallTable | CallRefusal], find: Find, pinned: tuple[PinnedDataset, ...]
 ) -> Iterator[PinnedDataset]:
     """Datasets that only calls name, with the last block up to which they may be read.
 
@@ -276,11 +312,11 @@ def _named_by(
     known = {each.alias for each in pinned}
     for call, what in found.items():
         alias = call.arguments[0]
-        if isinstance(what, ReadSlices) and alias not in known:
+        if not isinstance(what, CallRefusal) and alias not in known:
             known.add(alias)
             yield PinnedDataset(id=what.entry.id, alias=alias, block_hash=find(alias)[1])
 
 
-def _read_by(call: TableCall, what: ReadSlices) -> CalledDataset:
+def _read_by(call: TableCall, what: CallTable) -> CalledDataset:
     dataset = PinnedDataset(id=what.entry.id, alias=call.arguments[0], block_hash=what.block.hash)
     return CalledDataset(call=call, dataset=dataset)

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from odfabric.domain.people.access import Subject
+from odfabric.errors import NotFound
+from odfabric.formats.identifiers.did import parse_dataset_id
 from odfabric.formats.provenance.openlineage import openlineage_events
 from odfabric.formats.provenance.prov_json import prov_document
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.engine import EngineProgress
+from odfabric.usecases.jobs.jobs_of_subject import seen_job
 from odfabric.usecases.provenance.ask_why import ask_why
+from odfabric.usecases.provenance.column_lineage import ColumnsOfDerivative, column_lineage, lineage_value
 from odfabric.usecases.provenance.trace_records import TraceLimits, TracePorts
+from odfabric.usecases.provenance.why_job import kept_answer
 from odfabric.usecases.provenance.why_request import WhyRequest
 from odfabric.wiring.node_core import NodeCore
+
+WhyForm = Literal["json", "prov", "openlineage"]
+"""The answer itself, PROV-JSON, or a list of run events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +47,7 @@ class ProvenanceVerbs:
 
     def why_as(
         self,
-        form: Literal["json", "prov", "openlineage"],
+        form: WhyForm,
         entry: CatalogEntry,
         request: WhyRequest,
         progress: Callable[[EngineProgress], None] = lambda _: None,
@@ -48,17 +56,47 @@ class ProvenanceVerbs:
         namespace: str,
     ) -> object:
         """The same as PROV-JSON or OpenLineage events of the node `namespace`."""
-        answer = self.why(entry, request, progress, by=by)
+        return self._in_form(self.why(entry, request, progress, by=by), form, namespace, by or self.core.operator)
+
+    def kept(self, job_id: str, form: WhyForm, *, by: Subject, namespace: str) -> object:
+        """The answer that a job of the subject keeps. Raises NotFound."""
+        core = self.core
+        seen_job(job_id, subject=by, access=core.access, jobs=core.ports.jobs)
+        job = core.ports.jobs.get(job_id)
+        if job is None:
+            raise NotFound("job", job_id)
+        return self._in_form(kept_answer(job, seen=core.seen_by(by)), form, namespace, by)
+
+    def columns(self, entry: CatalogEntry, *, by: Subject) -> ColumnsOfDerivative:
+        """The columns of inputs behind those of a derivative.
+
+        Raises Determinate if the engine is away.
+        """
+        core = self.core
+        return column_lineage(entry, repository=core.repository, seen=core.seen_by(by), engine=core.ports.engine)
+
+    def _in_form(self, answer: dict[str, object], form: WhyForm, namespace: str, by: Subject) -> object:
         match form:
             case "prov":
-                return prov_document(answer)
+                return prov_document(answer, lineage=self._lineage_of(answer, by))
             case "openlineage":
-                return openlineage_events(answer, namespace=namespace)
+                return openlineage_events(answer, namespace=namespace, lineage=self._lineage_of(answer, by))
             case _:
                 return answer
 
-    def ports(self, subject: Subject) -> TracePorts:
-        """What a trace for this subject works with."""
+    def _lineage_of(self, answer: dict[str, Any], by: Subject) -> dict[str, dict[str, object]]:
+        """The lineage of columns of each derivative of an answer that is explained."""
+        explained = dict.fromkeys(one["dataset"] for one in answer["records"] if one.get("why") is not None)
+        seen = self.core.seen_by(by)
+        entries = {dataset: seen.find(parse_dataset_id(dataset)) for dataset in explained}
+        return {
+            dataset: lineage_value(self.columns(entry, by=by))
+            for dataset, entry in entries.items()
+            if entry is not None
+        }
+
+    def ports(self, subject: Subject, *, wall_s_max: float | None = None) -> TracePorts:
+        """What a trace for this subject works with, for `wall_s_max` (None: as an answer may)."""
         core, settings = self.core, self.core.settings
         return TracePorts(
             repository=core.repository,
@@ -71,7 +109,7 @@ class ProvenanceVerbs:
                 evaluations_max=settings.provenance_evaluations_max,
                 records_max=settings.provenance_records_max,
                 depth_max=settings.provenance_depth_max,
-                wall_s_max=settings.provenance_wall_s_max,
+                wall_s_max=settings.provenance_wall_s_max if wall_s_max is None else wall_s_max,
                 blocks_max=settings.chain_blocks_max,
             ),
         )

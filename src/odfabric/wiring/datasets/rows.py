@@ -19,6 +19,7 @@ from odfabric.usecases.queries.query_data import QueryAnswer, QueryData, QueryLi
 from odfabric.usecases.queries.query_document import QueryForm, query_document
 from odfabric.usecases.reading.read_tail import ReadTail, read_tail
 from odfabric.usecases.state.read_state import ReadState, StatePorts, read_state
+from odfabric.wiring.datasets.explaining import ProvenanceVerbs
 from odfabric.wiring.node_core import NodeCore
 
 
@@ -72,7 +73,7 @@ class RowVerbs:
         by: Subject | None = None,
     ) -> Iterator[QueryAnswer]:
         """Run a query; its answer file lives as long as the context."""
-        core, settings = self.core, self.core.settings
+        core, settings, subject = self.core, self.core.settings, by or self.core.operator
         limits = QueryLimits(
             text_bytes_max=settings.query_text_bytes_max,
             rows_max=settings.query_rows_max,
@@ -83,9 +84,10 @@ class RowVerbs:
             yield query_data(
                 request,
                 folder,
-                repository=core.seen_by(by or core.operator),
+                repository=core.seen_by(subject),
                 engine=core.ports.engine,
                 exchange=core.ports.exchange,
+                trace=ProvenanceVerbs(core).ports(subject),
                 limits=limits,
                 progress=progress,
             )

@@ -14,9 +14,12 @@ from odfabric.model.jobs.requests import PullRequest
 from odfabric.ports.subscriptions.signals import Topic
 from odfabric.usecases.ingestion.commit_result import CommitResult
 from odfabric.usecases.ingestion.push_data import PushData, PushQueueLimits, accept_push
+from odfabric.usecases.provenance.why_job import enqueue_why
+from odfabric.usecases.provenance.why_request import WhyRequest
 from odfabric.usecases.transfer.pull_dataset import enqueue_pull
 from odfabric.usecases.verification.verification_run import VerifyOptions
 from odfabric.usecases.verification.verify_dataset import enqueue_verify
+from odfabric.wiring.datasets.explaining import ProvenanceVerbs
 from odfabric.wiring.node_core import NodeCore
 
 
@@ -53,6 +56,21 @@ class RequestVerbs:
         """Queue a pull."""
         ports, subject = self.core.ports, by or self.core.operator
         job = enqueue_pull(request, subject=subject, jobs=ports.jobs, clock=ports.clock, entropy=ports.entropy)
+        ports.signals.send(Topic.JOBS)
+        return job
+
+    def why(self, entry: CatalogEntry, request: WhyRequest, *, by: Subject | None = None) -> Job:
+        """Queue a question why records are there."""
+        ports, subject = self.core.ports, by or self.core.operator
+        job = enqueue_why(
+            entry,
+            request,
+            subject=subject,
+            ports=ProvenanceVerbs(self.core).ports(subject),
+            jobs=ports.jobs,
+            clock=ports.clock,
+            entropy=ports.entropy,
+        )
         ports.signals.send(Topic.JOBS)
         return job
 

@@ -31,6 +31,7 @@ from odfabric.usecases.ingestion.try_push import TryPorts, run_try
 from odfabric.usecases.jobs.job_actor import asker_of
 from odfabric.usecases.jobs.job_run import JobRun, LeasedRun
 from odfabric.usecases.polling.poll_source import Polled, PollPorts, PollWishes, poll_source
+from odfabric.usecases.provenance.why_job import run_why
 from odfabric.usecases.transfer.pull_dataset import PullRights, PullVerbs, RemoteCopy, run_pull
 from odfabric.usecases.transfer.pull_remote import pull_remote
 from odfabric.usecases.transfer.receive_chain import Landing, ReceivePorts
@@ -40,6 +41,7 @@ from odfabric.usecases.transfer.smart_pull import smart_pull
 from odfabric.usecases.transform.run_transform import TransformPorts, run_transform
 from odfabric.usecases.verification.signed_reports import SignReport
 from odfabric.usecases.verification.verify_dataset import run_verify
+from odfabric.wiring.datasets.explaining import ProvenanceVerbs
 from odfabric.wiring.engine.engines import transaction_limits
 from odfabric.wiring.jobs.indexes import IndexVerbs
 from odfabric.wiring.node_core import NodeCore
@@ -73,6 +75,7 @@ class JobWork:
             JobKind.TRY: self._run_try,
             JobKind.SEND: self._run_send,
             JobKind.COMPACT: self._run_compact,
+            JobKind.WHY: self._run_why,
         }
 
     def smart(self, referred: ReferredObjects) -> SmartVerbs:
@@ -154,6 +157,17 @@ class JobWork:
             slice_records_max=settings.compaction_slice_records_max,
         )
         return run_compact(job, run, limits=limits, ports=self._compacting())
+
+    def _run_why(self, job: Job, run: LeasedRun) -> Mapping[str, object]:
+        subject, settings = self._asker(job), self.core.settings
+        return run_why(
+            job,
+            run,
+            subject=subject,
+            access=self.core.access,
+            ports=ProvenanceVerbs(self.core).ports(subject, wall_s_max=settings.provenance_job_wall_s_max),
+            answer_bytes_max=settings.provenance_answer_bytes_max,
+        )
 
     def _compacting(self) -> CompactPorts:
         ports = self.core.ports

@@ -329,3 +329,11 @@ def test_the_opening_link_signs_the_browser_in_once(world: World, stranger: http
     assert "Sign out" in stranger.get("/").text
     with world.browser(None) as another:
         assert another.get("/-/open", params={"code": code}).status_code == 404
+
+
+def test_lineage_leads_from_column_to_column(ann: httpx.Client) -> None:
+    first = ann.get("/ann/cities/-/lineage").text
+    assert 'hx-get="/ann/cities/-/lineage?depth=1&amp;columns=true"' in first
+    found = text_of(ann.get("/ann/cities/-/lineage", params={"columns": "true"}))
+    assert "comes from" in found
+    assert "ann/cities city copied" in found

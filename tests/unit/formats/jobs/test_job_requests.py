@@ -25,6 +25,7 @@ from odfabric.formats.jobs.push_request import read_push_request, write_push_req
 from odfabric.formats.jobs.send_request import read_send_request, write_send_request
 from odfabric.formats.jobs.try_request import read_try_request, write_try_request
 from odfabric.formats.jobs.verify_request import read_verify_request, write_verify_request
+from odfabric.formats.jobs.why_request import read_why_request, write_why_request
 from odfabric.model.file_shape import FileFormat, FileShape
 from odfabric.model.identity import DatasetAlias, DatasetId, Name
 from odfabric.model.instant import Instant
@@ -46,9 +47,11 @@ from odfabric.model.jobs.requests import (
     SendWish,
     TryRequest,
     VerifyRequest,
+    WhyJobRequest,
 )
 from odfabric.model.multihash import SHA3_256, Multihash
 from odfabric.model.people.account import Visibility
+from odfabric.model.why_request import WhyRequest
 
 DIGEST = bytes(range(32))
 D = DatasetId(DIGEST)
@@ -84,6 +87,7 @@ CODECS = {
     SendRequest: Codec(JobKind.SEND, write_send_request, read_send_request),
     CompactRequest: Codec(JobKind.COMPACT, write_compact_request, read_compact_request),
     TryRequest: Codec(JobKind.TRY, write_try_request, read_try_request),
+    WhyJobRequest: Codec(JobKind.WHY, write_why_request, read_why_request),
 }
 
 
@@ -204,6 +208,33 @@ VECTORS = {
         ALL_OF_ANN,
         f'{{"by": {BY_SORTED}, "dataset": "{DID}", "force": true, "to": "shelf/ann/rows", "visibility": "public"}}',
     ),
+    "why": (
+        WhyJobRequest(dataset=D, asked=WhyRequest(offsets=(17,))),
+        ANN,
+        f'{{"after": null, "by": {{"name": "ann"}}, "columns": [], "dataset": "{DID}", "depth": "all", '
+        '"effort": "verified", "kinds": ["witnesses", "trigger", "cells", "how"], "limit": 100, "offsets": [17], '
+        '"values": false, "whole": false}',
+    ),
+    "why-all": (
+        WhyJobRequest(
+            dataset=D,
+            asked=WhyRequest(
+                offsets=(0, 2**63 - 1),
+                columns=("größe",),
+                kinds=("trigger",),
+                depth="2",
+                effort="minimal",
+                limit=7,
+                after="00ff-7",
+                values=True,
+                whole=True,
+            ),
+        ),
+        ALL_OF_ANN,
+        f'{{"after": "00ff-7", "by": {BY_SORTED}, "columns": ["gr\\u00f6\\u00dfe"], "dataset": "{DID}", "depth": "2", '
+        '"effort": "minimal", "kinds": ["trigger"], "limit": 7, "offsets": [0, 9223372036854775807], "values": true, '
+        '"whole": true}',
+    ),
     "verify": (
         VerifyRequest(dataset=D, data=True, replay=False, head=HEAD),
         ALL_OF_ANN,
@@ -306,6 +337,8 @@ def test_the_objects_of_a_job_are_found_whatever_its_kind() -> None:
         "verify",
         "verify-of-a-flow",
         "index",
+        "why",
+        "why-all",
     }
 
 
@@ -321,6 +354,8 @@ def test_what_is_no_object_is_damaged(read: Callable[[Job], object], text: str) 
     ("name", "member", "value", "problem"),
     [
         ("push", "digest", "xy", "digest has a wrong form"),
+        ("why", "offsets", 17, "offsets is int, not list"),
+        ("why", "offsets", [True], "offsets has a bool among its values, not int"),
         ("push", "size", True, "size is bool, not int"),
         ("push", "fileName", None, "fileName is NoneType, not str"),
         ("push-all", "eventTime", "yesterday", "eventTime has a wrong form"),

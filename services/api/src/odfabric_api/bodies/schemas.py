@@ -272,7 +272,7 @@ class JobView(Answer):
     """
 
     id: str
-    kind: Literal["push", "pull", "verify", "index", "judge", "try"]
+    kind: Literal["push", "pull", "verify", "index", "judge", "try", "send", "compact", "why"]
     dataset: str | None
     status: JobStatusName
     progress: dict[str, Any] | None

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request, Response
+from anyio import to_thread
+from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field
 
 from odfabric.model.commit import CatalogEntry
 from odfabric.usecases.provenance.why_request import ALL_KINDS, LIMIT_DEFAULT, WhyRequest
-from odfabric_api.auth import Caller, ReadableDataset, Subject, node_of, querying
+from odfabric_api.auth import Caller, Member, ReadableDataset, Subject, node_of
+from odfabric_api.bodies.jobs_answer import accepted
 from odfabric_api.bodies.json_answer import JsonAnswer
 from odfabric_api.bodies.json_body import JsonModel, json_body, read_json
-from odfabric_api.bodies.schemas import answers
+from odfabric_api.bodies.schemas import Accepted, answers
 from odfabric_api.bodies.why_answer import WhyAnswer
-from odfabric_api.capacity import Capacity, while_client_waits
+from odfabric_api.patience import answered_in_time
+from odfabric_api.preconditions import header_parameters, wait_s_of
 
 router = APIRouter(tags=["provenance"])
 
 WhyFormat = Literal["json", "prov", "openlineage"]
 WHY_OFFSETS_MAX = 1000
 INT64_MAX = 2**63 - 1
+_PREFER = header_parameters({"Prefer": "`respond-async`: 202 at once; `wait=N`: 202 after N seconds"})
 
 
 class WhyBody(JsonModel):
@@ -41,7 +45,10 @@ class WhyBody(JsonModel):
 @router.get(
     "/{account}/{dataset}/why",
     summary="Why a record is there",
-    responses=answers(WhyAnswer | dict[str, Any] | list[Any], text="The record and what it comes from"),
+    responses=answers(
+        WhyAnswer | dict[str, Any] | list[Any], text="The record and what it comes from", also={202: Accepted}
+    ),
+    openapi_extra=_PREFER,
 )
 async def get_why(
     request: Request,
@@ -66,6 +73,9 @@ async def get_why(
 
     Every answer is checked by running the query over those rows alone (`verified`). A branch that goes no further says why (`end`). Of inputs
     that the caller may not read there are counts only.
+
+    A question that takes longer than `provenance_wait_s_max` becomes a job (202): `GET /jobs/{id}` says how far it is, and
+    `GET /jobs/{id}/answer` has the answer. The same question asked again meanwhile is the same job.
     """
     asked = WhyRequest(
         offsets=(offset,),
@@ -84,8 +94,10 @@ async def get_why(
 @router.post(
     "/{account}/{dataset}/why",
     summary="Why records are there",
-    responses=answers(WhyAnswer | dict[str, Any] | list[Any], text="The records and what they come from"),
-    openapi_extra=json_body(WhyBody, required=True),
+    responses=answers(
+        WhyAnswer | dict[str, Any] | list[Any], text="The records and what they come from", also={202: Accepted}
+    ),
+    openapi_extra={**json_body(WhyBody, required=True), **_PREFER},
 )
 async def post_why(request: Request, entry: ReadableDataset, caller: Caller) -> Response:
     """Like GET, of many records at once."""
@@ -105,17 +117,45 @@ async def post_why(request: Request, entry: ReadableDataset, caller: Caller) -> 
     return await _answer(request, entry, caller, asked, body.format)
 
 
+@router.get(
+    "/jobs/{job_id}/answer",
+    summary="The answer of a question that became a job",
+    responses=answers(WhyAnswer | dict[str, Any] | list[Any], text="The records and what they come from"),
+)
+def get_answer(
+    request: Request,
+    caller: Member,
+    job_id: Annotated[str, Path(description="As the answer 202 gave it")],
+    format: Annotated[
+        WhyFormat, Query(description="json, prov (PROV-JSON) or openlineage (a list of run events)")
+    ] = "json",
+) -> Response:
+    """The same document that `/why` answers with.
+
+    404 while the job has not succeeded, and for a reader who may not, or no longer, read every dataset that the answer shows.
+    """
+    found = node_of(request).provenance.kept(job_id, format, by=caller, namespace=_namespace(request))
+    return JsonAnswer(found)
+
+
 async def _answer(
     request: Request, entry: CatalogEntry, caller: Subject, asked: WhyRequest, form: WhyFormat
 ) -> Response:
-    capacity: Capacity = request.app.state.capacity
-    # A derivation is as much work as a query, so it has a place among those.
-    with querying(request, caller):
-        async with while_client_waits(request) as listener:
-            return await capacity.run_query(
-                lambda: JsonAnswer(
-                    node_of(request).provenance.why_as(
-                        form, entry, asked, listener, by=caller, namespace=str(request.base_url).rstrip("/")
-                    )
-                )
-            )
+    node, namespace = node_of(request), _namespace(request)
+    wait_s = wait_s_of(request, wait_s_max=node.settings.provenance_wait_s_max)
+    found = await answered_in_time(
+        request,
+        caller,
+        lambda listener: JsonAnswer(
+            node.provenance.why_as(form, entry, asked, listener, by=caller, namespace=namespace)
+        ),
+        wait_s=wait_s,
+    )
+    if found is not None:
+        return found
+    job = await to_thread.run_sync(lambda: node.requests.why(entry, asked, by=caller))
+    return accepted(job, preference="respond-async" if wait_s == 0 else None)
+
+
+def _namespace(request: Request) -> str:
+    return str(request.base_url).rstrip("/")

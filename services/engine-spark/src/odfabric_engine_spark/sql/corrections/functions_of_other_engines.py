@@ -131,6 +131,7 @@ ELSEWHERE: Mapping[str, str] = {
     "uniq": _DISTINCT,
     "uniqexact": _DISTINCT,
     "unnest": _EXPLODE,
+    "why": "ask why records are there in queries, outside of transforms",
 }
 """Names of functions that other engines have, in lower case, and what Spark has."""
 

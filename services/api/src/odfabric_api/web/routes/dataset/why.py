@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
@@ -11,14 +12,16 @@ from starlette.responses import Response
 
 from odfabric.errors import InvalidQuery, InvalidRequest, LimitExceeded, NotFound
 from odfabric.model.commit import CatalogEntry
+from odfabric.model.jobs.job import JobKind, JobStatus
 from odfabric.model.metadata import DatasetKind
 from odfabric.model.operation import OperationType
 from odfabric.ports.engine import ProgressListener
 from odfabric.usecases.provenance.why_request import WhyRequest
-from odfabric_api.auth import Caller, ReadableDataset, Subject, node_of, querying
-from odfabric_api.capacity import Capacity, while_client_waits
+from odfabric_api.auth import Caller, ReadableDataset, Subject, node_of
 from odfabric_api.page_route import PageRoute
+from odfabric_api.patience import answered_in_time
 from odfabric_api.web.dataset_page import dataset_frame
+from odfabric_api.web.job_views import job_view, own_job
 from odfabric_api.web.pages import page
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -41,36 +44,43 @@ async def get_why(
     after: Annotated[str, Query(max_length=100, description="Further source rows")] = "",
     whole: Annotated[bool, Query(description="Read as many rows as it takes")] = False,
     wait: Annotated[bool, Query(description="Answer when the engine has answered, not before")] = False,
+    job: Annotated[str, Query(max_length=100, description="The job that answers it")] = "",
 ) -> Response:
     """One step: the cell, and the rows of the inputs behind it.
 
-    What the engine does follows in a second request with `wait`. Records of a root are answered at once.
+    What the engine does follows in a second request with `wait`, and if that takes long in further ones about its `job`. Records of a root
+    are answered at once.
     """
     asked = {"offset": offset, "column": column, "after": after, "whole": whole}
-    at_once = entry.kind is DatasetKind.ROOT
-    capacity: Capacity = request.app.state.capacity
+    wish = _wish(asked)
+    node = node_of(request)
 
-    def render(listener: ProgressListener = lambda _: None) -> Response:
+    def render(**shown: Any) -> Response:
         frame = dataset_frame(request, entry, caller)
-        shown: _Found = {"answer": None, "record": None, "refusal": None, "waiting": not (wait or at_once)}
-        if wait or at_once:
-            try:
-                shown |= _answered(request, entry, caller, asked, listener)
-            except (InvalidQuery, InvalidRequest, LimitExceeded, NotFound) as error:
-                shown["refusal"] = error
-        return page(request, "why.html", {**frame, **asked, **shown, "op_numbers": _OP_NUMBERS, "tab": "rows"})
+        given = {"answer": None, "record": None, "refusal": None, "waiting": False, "job": None, **shown}
+        return page(request, "why.html", {**frame, **asked, **given, "op_numbers": _OP_NUMBERS, "tab": "rows"})
 
+    def work(listener: ProgressListener = lambda _: None) -> Response:
+        try:
+            return render(**_shown(node.provenance.why(entry, wish, listener, by=caller)))
+        except (InvalidQuery, InvalidRequest, LimitExceeded, NotFound) as error:
+            return render(refusal=error)
+
+    if job:
+        return await to_thread.run_sync(lambda: render(**_of_job(request, entry, caller, job, offset)))
+    if entry.kind is DatasetKind.ROOT:
+        return await to_thread.run_sync(work)
     if not wait:
-        return await to_thread.run_sync(render)
-    with querying(request, caller):
-        async with while_client_waits(request) as listener:
-            return await capacity.run_query(lambda: render(listener))
+        return await to_thread.run_sync(lambda: render(waiting=True))
+    found = await answered_in_time(request, caller, work, wait_s=node.settings.provenance_wait_s_max)
+    if found is not None:
+        return found
+    queued = await to_thread.run_sync(lambda: node.requests.why(entry, wish, by=caller))
+    return await to_thread.run_sync(lambda: render(waiting=True, job=job_view(queued)))
 
 
-def _answered(
-    request: Request, entry: CatalogEntry, caller: Subject, asked: Mapping[str, Any], listener: ProgressListener
-) -> _Found:
-    wish = WhyRequest(
+def _wish(asked: Mapping[str, Any]) -> WhyRequest:
+    return WhyRequest(
         offsets=(asked["offset"],),
         columns=(asked["column"],) if asked["column"] else (),
         depth="1",
@@ -79,8 +89,36 @@ def _answered(
         values=True,
         whole=asked["whole"],
     )
-    answer = node_of(request).provenance.why(entry, wish, listener, by=caller)
-    records: Sequence[_Found] = answer["records"]  # type: ignore[assignment]
+
+
+def _of_job(request: Request, entry: CatalogEntry, caller: Subject, job_id: str, offset: int) -> _Found:
+    """What a job has found, or how far it is.
+
+    Raises NotFound for a job that the visitor did not ask for, and for one about another record.
+    """
+    job = own_job(request, caller, job_id, JobKind.WHY)
+    if job.status is JobStatus.SUCCEEDED:
+        try:
+            answer: Any = node_of(request).provenance.kept(job.id, "json", by=caller, namespace="")
+        except NotFound as error:
+            return {"refusal": error}
+        if (answer["dataset"], answer["asked"]) != (str(entry.id), [offset]):
+            raise NotFound("job", job_id)
+        return _shown(answer)
+    if job.status.final:
+        problem = json.loads(job.error or "{}")
+        return {
+            "refusal": {
+                "message": problem.get("message", f"the job was {job.status.value}"),
+                "hint": problem.get("hint"),
+                "limit": problem.get("limit"),
+            }
+        }
+    return {"waiting": True, "job": job_view(job)}
+
+
+def _shown(answer: Mapping[str, Any]) -> _Found:
+    records: Sequence[_Found] = answer["records"]
     first = records[0]
     by_ref = {(one["dataset"], one["offset"]): one for one in records}
     why = first.get("why")

@@ -1,0 +1,55 @@
+"""Questions that take long: 202 with a job, its answer, and the page that waits for it."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from odfabric.testing.memory_node import MemoryNode
+from tests.services.api.datasets.test_jobs import finished
+from tests.services.api.test_why import derived, filled
+
+__all__ = ["derived", "filled"]
+
+ASYNC = {"prefer": "respond-async"}
+
+
+@pytest.fixture
+def impatient(memory: MemoryNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The node waits for no answer longer than the first word of the engine."""
+    monkeypatch.setitem(memory.node.settings.__dict__, "provenance_wait_s_max", 1e-9)
+
+
+def test_a_question_becomes_a_job_if_asked_for(client: httpx.Client, filled: str) -> None:
+    asked = {"offset": "1", "values": "true"}
+    direct = client.get(filled, params=asked)
+    assert direct.status_code == 200
+    queued = client.get(filled, params=asked, headers=ASYNC)
+    assert queued.headers["preference-applied"] == "respond-async"
+    job = finished(client, queued)
+    assert (job["kind"], job["status"], job["dataset"]) == ("why", "succeeded", None)
+    address = f"/jobs/{job['id']}/answer"
+    assert job["result"] == {"answer": address}
+    assert client.get(address).json() == direct.json()
+    assert "entity" in client.get(address, params={"format": "prov"}).json()
+
+
+def test_a_question_that_takes_too_long_becomes_a_job(client: httpx.Client, filled: str, impatient: None) -> None:
+    answer = client.post(filled, json={"offsets": [0, 2]})
+    job = finished(client, answer)
+    assert [one["offset"] for one in client.get(f"{job['result']['answer']}").json()["records"]][:2] == [0, 2]  # type: ignore[index]
+
+
+def test_the_page_shows_a_job_and_then_its_answer(client: httpx.Client, filled: str, impatient: None) -> None:
+    page = filled.replace("/why", "/-/why")
+    asked = {"offset": "1", "column": "city", "wait": "true"}
+    waiting = client.get(page, params=asked).text
+    assert "a job works on it" in waiting
+    job = waiting.partition("&amp;job=")[2].partition('"')[0]
+    assert 'hx-trigger="load delay:1s"' in waiting
+
+    finished(client, httpx.Response(202, headers={"location": f"/jobs/{job}"}))
+    shown = client.get(page, params={**asked, "job": job}).text
+    assert "<strong>B</strong>" in shown
+    assert client.get(page, params={**asked, "offset": "0", "job": job}).status_code == 404
+    assert client.get(f"/-/jobs/{job}").status_code == 200
