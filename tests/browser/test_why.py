@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
+from odfabric.model.people.account import DatasetRole
 from tests.browser.pages import Pages
 from tests.browser.signed_in import World, keep
 from tests.services.api.datasets.test_jobs import finished
@@ -17,6 +18,13 @@ from tests.services.api.serving import Served, serving, working
 from tests.usecases.manifests import DERIVED
 
 CELL = "/ann/cities.copied/-/why?offset=1&column=city"
+STATES = {
+    "hidden": ("pia", CELL, "you may not read this dataset; the answer has only the number of its records"),
+    "root": ("ann", "/ann/cities/-/why?offset=1&column=city", "It was ingested by block"),
+    "none": ("ann", "/ann/cities.copied/-/why?offset=9&column=city", "its offsets are 0 to 2"),
+    "column": ("ann", "/ann/cities.copied/-/why?offset=1&column=citi", "did you mean `city`?"),
+}
+"""Pages that end early: who looks, at what, and what they say."""
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +33,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[People, Ser
     with serving(people.node) as served, working(people.node):
         people.add("ann", "cities")
         derived = DERIVED.replace("datasetRef: readings", "datasetRef: ann/cities, alias: readings")
-        people.add("ann", "cities.copied", manifest=derived)
+        people.grant(people.add("ann", "cities.copied", manifest=derived), "*", DatasetRole.READER)
         with served.client(people.bearer("ann")["authorization"].removeprefix("Bearer ")) as client:
             lines = [
                 json.dumps({"event_time": "2026-01-01T00:00:00Z", "city": city, "value": value})
@@ -66,6 +74,17 @@ def test_the_page_keeps_the_rules_of_accessibility(world: World, scheme: Any) ->
     assert world.pages.axe(page) == []
     page.goto("/ann/cities.copied/-/rows")
     keep(page, f"why-rows-{scheme}")
+    assert world.pages.axe(page) == []
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_pages_that_end_early_say_why(world: World, state: str) -> None:
+    name, address, words = STATES[state]
+    page = world.page(name, color_scheme="dark", viewport={"width": 320, "height": 640})
+    page.goto(address)
+    expect(page.get_by_text(words)).to_be_visible()
+    keep(page, f"why-{state}")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 320
     assert world.pages.axe(page) == []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from odfabric.adapters.local_fs.object_store import FolderObjectStore
 from odfabric.domain.people.access import Subject
 from odfabric.domain.provenance.trace import RecordRef
-from odfabric.errors import InvalidRequest, LimitExceeded, NotFound
+from odfabric.errors import Corrupt, InvalidRequest, LimitExceeded, NotFound
+from odfabric.formats.identifiers.multihash import parse_multihash
 from odfabric.formats.manifests.manifest_yaml import parse_snapshots
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.identity import DatasetAlias, DatasetId
@@ -21,6 +24,7 @@ from odfabric.model.jobs.job import Job, JobStatus
 from odfabric.model.jobs.requests import PullRequest
 from odfabric.ports.datasets.catalog import Catalog
 from odfabric.testing.memory_node import MemoryNode
+from odfabric.usecases.chain.repository import Repository
 from odfabric.usecases.ingestion.push_data import PushData
 from odfabric.usecases.provenance.ask_why import ask_why
 from odfabric.usecases.provenance.find_block import block_with
@@ -134,6 +138,33 @@ def test_a_migration_is_explained_on_both_sides(story: Story) -> None:
     new = story.why(story.copied, 6)["records"]
     assert [one["values"]["city"] for one in new] == ["Oslo", "Oslo"]
     assert new[1]["dataset"] == str(story.others.id)
+
+
+def test_slices_that_stay_the_same_are_hashed_once(story: Story, tmp_path: Path) -> None:
+    """A question reads little of a long history, and so must the node."""
+    plain, private = story.memory.node.repository, tmp_path / "private"
+    private.mkdir()
+    folder = FolderObjectStore(tmp_path / "folder", private_folders=(private,))
+    (data,) = {key for key in plain.objects.keys(f"{story.others.id.multibase}/data/")}
+    folder.put_bytes(data, plain.objects.read_bytes(data, size_max=1 << 20))
+    repository = Repository(
+        catalog=plain.catalog,
+        chains=plain.chains,
+        objects=folder,
+        account=plain.account,
+        block_bytes_max=1 << 20,
+        states_cached_max=1,
+    )
+    name, stored = parse_multihash(data.rpartition("/")[2]), tmp_path / "folder" / data
+    repository.materialize_slice(story.others.id, name, private / "first")
+    stat = stored.stat()
+    stored.chmod(0o600)
+    stored.write_bytes(b"!" * stat.st_size)
+    os.utime(stored, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    repository.materialize_slice(story.others.id, name, private / "second")
+    os.utime(stored)
+    with pytest.raises(Corrupt, match="does not hash to its name"):
+        repository.materialize_slice(story.others.id, name, private / "third")
 
 
 def test_what_cannot_be_answered_is_refused(story: Story) -> None:

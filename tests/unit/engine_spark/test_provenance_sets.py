@@ -16,14 +16,15 @@ from odfabric_engine_spark.provenance.circuit.terms import covered
 from odfabric_engine_spark.provenance.equal_rows import places_of
 from odfabric_engine_spark.provenance.evaluation import Budget
 from odfabric_engine_spark.provenance.past_rows import KnownRows
+from odfabric_engine_spark.provenance.states import Pool
 from odfabric_engine_spark.provenance.sufficient import checked, least_of
 
 
 def known(records: list[tuple[int, int]]) -> KnownRows:
     """Records of (value, weight) in order."""
     rows = pa.table({"v": pa.array([value for value, _ in records], pa.int64())})
-    weights = np.array([weight for _, weight in records], np.int64)
-    return KnownRows(np.arange(len(records), dtype=np.int64), weights, rows, ("v",))
+    operations = np.array([0 if weight > 0 else 1 for _, weight in records], np.int64)
+    return KnownRows(np.arange(len(records), dtype=np.int64), operations, rows, ("v",))
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from([1, -1])), max_size=20), st.data())
@@ -128,3 +129,17 @@ def test_equal_rows_have_close_floats_and_equal_everything_else() -> None:
     rows = pa.table({"k": ["a", "a", None, "b"], "x": [0.3, 0.1 + 0.2, None, float("nan")]}, schema=schema)
     wanted = pa.table({"k": ["a", None, "b", "c"], "x": [0.3, None, float("nan"), 1.0]}, schema=schema)
     assert [each.tolist() for each in places_of(wanted, rows)] == [[0, 1], [2], [3], []]
+
+
+@given(st.lists(st.sampled_from([(0,), (1,), (2, 3)]), max_size=12), st.data())
+def test_halves_of_a_correction_are_one_change(changes: list[tuple[int, ...]], data: st.DataObject) -> None:
+    """Of the numbers, and only where both halves are among them."""
+    operations = [op for change in changes for op in change]
+    rows = pa.table({"v": pa.array([0] * len(operations), pa.int64())})
+    one = KnownRows(np.arange(len(operations), dtype=np.int64), np.array(operations, np.int64), rows, ("v",))
+    pool = Pool(("a",), {"a": one}, {})
+    some = sorted(data.draw(st.sets(st.sampled_from(range(len(operations))))) if operations else ())
+    found = [each.tolist() for each in pool.changes(np.array(some, np.int64))]
+    assert [number for each in found for number in each] == some
+    pairs = [[at, at + 1] for at in some if operations[at] == 2 and at + 1 in some]
+    assert [each for each in found if len(each) > 1] == pairs

@@ -48,7 +48,7 @@ def derive_row_wise(
     by_offset = {row[source.vocabulary.offset]: row for row in read}
     written = {row[transaction.vocabulary.offset]: row for row in rows_of(request.output, transaction.vocabulary)}
     records, rows = [], list[ProvenanceRow]()
-    for offset in request.offsets:
+    for offset in sorted(request.offsets):  # as the rows of the file are sorted
         begin, origin = len(rows), _origin(request, number, offset)
         record, found = written.get(offset), by_offset.get(origin)
         if record is None:
@@ -63,6 +63,7 @@ def derive_row_wise(
         records.append(_record(request, number, offset, origin, op, OffsetRange(begin, len(rows))))
     count = write_provenance_rows(root / request.answer_path, rows)
     cost = ProvenanceCost(read=RowsRead.ROW_WISE, rows_read=len(read), rows_bound=len(records), jobs=0, evaluations=1)
+    records.sort(key=lambda one: request.offsets.index(one.offset))
     return ProvenanceResult(records=tuple(records), cost=cost, made_by=made_by, answer_rows=count)
 
 

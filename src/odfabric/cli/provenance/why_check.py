@@ -1,22 +1,48 @@
 """Check an answer that another node gave, by this node's own datasets and engine.
 
-Invariant: nothing of the answer is believed. Each of its records is read and explained again here, and blocks, rows and witnesses must be
-the same; blocks are named by their hashes, so equal ones have the same history on both nodes.
+Invariant: nothing of the answer is believed. Each of its records is read and explained again here; blocks, rows, witnesses, triggers, cells and
+sources must be the same, and no record may be missing. Blocks are named by their hashes, so equal ones have the same history on both nodes.
+Names of datasets may differ. Not here: what two explanations of one record may say differently (`cli.provenance.why_difference`).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from odfabric.cli.backends.backend import Backend, source_text
-from odfabric.errors import InvalidRequest, NotFound
+from odfabric.cli.backends.backend import Backend, JobFailed, source_text
+from odfabric.cli.provenance.why_difference import Record, difference, offsets_of
+from odfabric.errors import InvalidRequest, LimitExceeded, NotFound
 from odfabric.usecases.provenance.why_request import WhyRequest
 
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
+AT_ONCE = 100
+"""Records of a dataset that are explained by one call."""
+_ADVICE = {
+    NotFound.code: "; pull the dataset",
+    LimitExceeded.code: "; --all reads as many rows as it takes",
+    InvalidRequest.code: "",
+}
+"""By code of an error: what to do."""
 Answer = Mapping[str, Any]
-Record = Mapping[str, Any]
+_Ref = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedRecord:
+    """A record of an answer; `message` says what is wrong with it, if anything."""
+
+    dataset: str
+    offset: int
+    alias: str
+    message: str | None
+
+    @property
+    def name(self) -> str:
+        """The record as people call it."""
+        return f"{self.alias} {self.offset}"
 
 
 def read_answer(path: str) -> Answer:
@@ -27,9 +53,10 @@ def read_answer(path: str) -> Answer:
     text, shown = source_text(path, bytes_max=ANSWER_BYTES_MAX)
     try:
         value = json.loads(text)
-        is_answer = all(
-            isinstance(one["dataset"], str) and isinstance(one["offset"], int) and isinstance(one["block"]["hash"], str)
-            for one in value["records"]
+        is_answer = (
+            isinstance(value["dataset"], str)
+            and all(isinstance(offset, int) for offset in value["asked"])
+            and all(_is_record(one) for one in value["records"])
         )
     except (ValueError, KeyError, TypeError):
         is_answer = False
@@ -38,50 +65,108 @@ def read_answer(path: str) -> Answer:
     return value  # type: ignore[no-any-return]
 
 
-def check_answer(backend: Backend, answer: Answer) -> Iterator[tuple[str, str | None]]:
-    """Each record of an answer, and what is wrong with it, None if nothing.
+def _is_record(one: Mapping[str, Any]) -> bool:
+    why = one.get("why")
+    rows = [] if why is None else [*why["witnesses"], *why["trigger"]]
+    pairs = [pair for each in rows for pair in each["ranges"]]
+    return (
+        isinstance(one["dataset"], str)
+        and isinstance(one["offset"], int)
+        and isinstance(one["block"]["hash"], str)
+        and isinstance(one["depth"], int)
+        and all(isinstance(each["dataset"], str) and isinstance(each["leftOut"], int) for each in rows)
+        and all(isinstance(begin, int) and isinstance(end, int) for begin, end in pairs)
+    )
 
-    Raises Determinate if the engine is away.
+
+def check_answer(backend: Backend, answer: Answer, *, whole: bool = False) -> Iterator[CheckedRecord]:
+    """Each record of an answer, and records that it should have.
+
+    `whole`: read as many rows as it takes. Raises Determinate if the engine is away.
     """
-    by_dataset: dict[str, list[Record]] = {}
+    names = {dataset: str(known["alias"]) for dataset, known in answer.get("datasets", {}).items()}
+    missing = _missing(answer)
+    for dataset, offset in sorted(missing):
+        yield CheckedRecord(dataset, offset, names.get(dataset, dataset), missing[dataset, offset])
+    reached = _reached(answer)
+    groups: dict[tuple[str, bool], list[Record]] = {}
     for one in answer["records"]:
-        by_dataset.setdefault(one["dataset"], []).append(one)
-    for dataset, records in by_dataset.items():
-        asked = WhyRequest(
-            offsets=tuple(one["offset"] for one in records), kinds=("witnesses",), depth="1", values=True
-        )
-        try:
-            own = {
-                one["offset"]: one
-                for one in backend.why(dataset, asked)["records"]  # type: ignore[attr-defined]
-                if one["dataset"] == dataset
-            }
-        except NotFound as error:
-            for one in records:
-                yield f"{dataset} {one['offset']}", f"it cannot be checked here: {error.message}; pull the dataset"
-            continue
-        for one in records:
-            yield f"{dataset} {one['offset']}", _difference(one, own[one["offset"]])
+        groups.setdefault((one["dataset"], one["depth"] == 0), []).append(one)
+    for (dataset, asked), records in groups.items():
+        columns = tuple(answer.get("columns", ())) if asked else ()
+        for begin in range(0, len(records), AT_ONCE):
+            some = records[begin : begin + AT_ONCE]
+            own = _explained(backend, dataset, some, columns, answer, whole=whole)
+            for one in some:
+                message = own[one["offset"]]
+                if not isinstance(message, str):
+                    message = difference(one, message, answer, reached.get((dataset, one["offset"])))
+                yield CheckedRecord(dataset, one["offset"], names.get(dataset, dataset), message)
 
 
-def _difference(said: Record, own: Record) -> str | None:
-    """What the two say differently of a record."""
-    if said["block"]["hash"] != own["block"]["hash"]:
-        return f"block {said['block']['hash']} has it there, {own['block']['hash']} here"
-    if said.get("op") != own["op"]:
-        return f"it is {said.get('op')} there, {own['op']} here"
-    if "values" in said and said["values"] != own["values"]:
-        return f"its row is {said['values']} there, {own['values']} here"
-    if said.get("why") is None:
-        return None
-    why = own.get("why")
-    if why is None or not why["verified"]:
-        end = own.get("end") or {"message": "the query over its rows alone does not give it"}
-        return f"it cannot be explained here: {end['message']}"
-    if _witnesses(said) != _witnesses(own):
-        return f"its rows are {_witnesses(said)} there, {_witnesses(own)} here"
-    return None
+def _explained(
+    backend: Backend, dataset: str, records: Sequence[Record], columns: tuple[str, ...], answer: Answer, *, whole: bool
+) -> Mapping[int, Record | str]:
+    """What this node says of records, or why it cannot."""
+    offsets = tuple(one["offset"] for one in records)
+    asked = WhyRequest(
+        offsets=offsets,
+        columns=columns,
+        depth="1",
+        effort=str(answer.get("effort", "verified")),
+        limit=1,
+        values=True,
+        whole=whole,
+    )
+    try:
+        found: Sequence[Record] = backend.why(dataset, asked)["records"]  # type: ignore[assignment]
+    except (NotFound, LimitExceeded, InvalidRequest, JobFailed) as error:
+        code = error.document.get("code") if isinstance(error, JobFailed) else error.code
+        if code not in _ADVICE:
+            raise
+        if len(records) > 1:
+            parts = (_explained(backend, dataset, [one], columns, answer, whole=whole) for one in records)
+            return {offset: own for part in parts for offset, own in part.items()}
+        message = str(error) if isinstance(error, JobFailed) else error.message
+        return dict.fromkeys(offsets, f"it cannot be checked here: {message}{_ADVICE[code]}")
+    return {one["offset"]: one for one in found if one["dataset"] == dataset and one["depth"] == 0}
 
 
-def _witnesses(one: Record) -> list[tuple[str, int, str]]:
-    return sorted((rows["dataset"], rows["count"], str(rows["ranges"])) for rows in one["why"]["witnesses"])
+def _reached(answer: Answer) -> Mapping[_Ref, frozenset[str]]:
+    """Records that something in the answer leads to, and which of their cells."""
+    found: dict[_Ref, set[str]] = {(answer["dataset"], offset): set() for offset in answer["asked"]}
+    for one in answer["records"]:
+        why = one.get("why") or {"witnesses": (), "trigger": (), "cells": ()}
+        inputs = {rows["input"]: rows["dataset"] for rows in (*why["witnesses"], *why["trigger"])}
+        for rows in (*why["witnesses"], *why["trigger"]):
+            for offset in offsets_of(rows, answer):
+                found.setdefault((rows["dataset"], offset), set())
+        for cell in why["cells"]:
+            ref = (inputs.get(cell["input"], ""), cell["offset"])
+            if ref in found and cell["role"] in ("copied", "computed"):
+                found[ref].add(cell["column"])
+    return {ref: frozenset(columns) for ref, columns in found.items()}
+
+
+def _missing(answer: Answer) -> Mapping[_Ref, str]:
+    """Records that the answer should have, by what it says itself."""
+    there = {(one["dataset"], one["offset"]) for one in answer["records"]}
+    found = {
+        (answer["dataset"], offset): "it was asked for, and the answer does not have it"
+        for offset in answer["asked"]
+        if (answer["dataset"], offset) not in there
+    }
+    for one in answer["records"]:
+        why = one.get("why") or {"witnesses": (), "trigger": ()}
+        skipped = int(answer.get("skip", 0)) if one["depth"] == 0 else 0
+        for rows in (*why["witnesses"], *why["trigger"]):
+            if rows["more"] or rows.get("end"):
+                continue
+            offsets = offsets_of(rows, answer)
+            left = [offset for offset in offsets if (rows["dataset"], offset) not in there]
+            if len(left) > rows["leftOut"] + min(skipped, len(offsets)):
+                for offset in left:
+                    found[rows["dataset"], offset] = (
+                        f"the record {one['offset']} names it, and the answer leaves it out"
+                    )
+    return found

@@ -60,7 +60,7 @@ def why(
     output = context_of(context).output
     with backend_of(context_of(context), output) as backend:
         if check:
-            _check(backend, output, check)
+            _check(backend, output, check, whole=whole)
             return
         asked = WhyRequest(
             offsets=tuple(offsets or ()) + (_present(backend, ref, where) if where else ()),
@@ -82,20 +82,22 @@ def why(
     _show(output, answer, shape, namespace=given.node or Path(given.workspace).absolute().as_uri())
 
 
-def _check(backend: Backend, output: Output, path: str) -> None:
+def _check(backend: Backend, output: Output, path: str, *, whole: bool) -> None:
     """Hold an answer against the datasets here; exit code 1 if they differ."""
     from odfabric.cli.provenance.why_check import check_answer, read_answer
 
-    checked = list(check_answer(backend, read_answer(path)))
-    wrong = [{"record": record, "message": message} for record, message in checked if message is not None]
+    checked = list(check_answer(backend, read_answer(path), whole=whole))
+    wrong = [one for one in checked if one.message is not None]
     if output.as_json:
-        output.document({"ok": not wrong, "checked": len(checked), "errors": wrong})
+        errors = [
+            {"dataset": one.dataset, "offset": one.offset, "record": one.name, "message": one.message} for one in wrong
+        ]
+        output.document({"ok": not wrong, "checked": len(checked), "errors": errors})
     else:
-        output.result(
-            None, f"{len(checked)} records checked: {'all as the answer says' if not wrong else f'{len(wrong)} wrong'}"
-        )
-        for each in wrong:
-            output.result(None, f"  {each['record']}: {each['message']}")
+        count = "1 record" if len(checked) == 1 else f"{len(checked)} records"
+        output.result(None, f"{count} checked: {f'{len(wrong)} wrong' if wrong else 'all as the answer says'}")
+        for one in wrong:
+            output.result(None, f"  {one.name}: {one.message}")
     if wrong:
         raise typer.Exit(1)
 

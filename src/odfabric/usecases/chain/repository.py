@@ -18,7 +18,7 @@ from odfabric.domain.chain.state import ChainState
 from odfabric.domain.chain.walk import read_state
 from odfabric.errors import ChainsDiverged, Corrupt, InvalidBlock, NotFound
 from odfabric.formats.blocks.block import block_hash, decode_block
-from odfabric.formats.identifiers.dataset_layout import CHECKPOINTS, block_key, object_key
+from odfabric.formats.identifiers.dataset_layout import CHECKPOINTS, DATA, block_key, object_key
 from odfabric.formats.identifiers.physical_hash import KnownFiles, physical_hash
 from odfabric.formats.identifiers.references import parse_name
 from odfabric.model.commit import BlockRow, CatalogEntry, Head
@@ -32,6 +32,8 @@ from odfabric.ports.datasets.object_store import ObjectStore
 
 CHECKPOINTS_KNOWN_MAX = 4096
 """Files of checkpoints that a process remembers to have hashed."""
+SLICES_KNOWN_MAX = 16_384
+"""Files of slices that a process remembers to have hashed."""
 _REPAIRS = {CHECKPOINTS: "`odf system replay` of that dataset makes its checkpoints again"}
 """What to do where an object of a folder is lost."""
 
@@ -89,6 +91,7 @@ class Repository:
         self._block_bytes_max = block_bytes_max
         self._states = Remembered[DatasetId, ChainState](states_cached_max)
         self._checkpoints = KnownFiles(CHECKPOINTS_KNOWN_MAX)
+        self._slices = KnownFiles(SLICES_KNOWN_MAX)
 
     def seen_through(self, catalog: Catalog, account: Name) -> Repository:
         """The same repository as somebody sees it.
@@ -176,10 +179,22 @@ class Repository:
 
         Checkpoints build on large ones that do not change: a transaction must not read them from end to end.
         """
-        self._fetch(dataset, CHECKPOINTS, name, path)
-        if not self._checkpoints.has(name, path):
-            self._checked(dataset, CHECKPOINTS, name, path)
-            self._checkpoints.add(name, path)
+        self._materialize_known(dataset, CHECKPOINTS, name, path, self._checkpoints)
+
+    def materialize_slice(self, dataset: DatasetId, name: Multihash, path: Path) -> None:
+        """As `materialize_checkpoint`, of a slice that is read in small part.
+
+        A question about one record must not hash the whole history.
+        """
+        self._materialize_known(dataset, DATA, name, path, self._slices)
+
+    def _materialize_known(
+        self, dataset: DatasetId, folder: str, name: Multihash, path: Path, known: KnownFiles
+    ) -> None:
+        self._fetch(dataset, folder, name, path)
+        if not known.has(name, path):
+            self._checked(dataset, folder, name, path)
+            known.add(name, path)
 
     def checkpoint_stored(self, name: Multihash, path: Path) -> None:
         """Says that the file has been hashed just now; its object may be a link to it."""

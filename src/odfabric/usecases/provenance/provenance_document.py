@@ -18,6 +18,7 @@ from odfabric.model.commit import CatalogEntry
 from odfabric.model.identity import DatasetId
 from odfabric.model.metadata import ExecuteTransformInput
 from odfabric.model.offsets import OffsetRange
+from odfabric.model.provenance import ProvenanceKind
 from odfabric.usecases.chain.repository import Repository
 from odfabric.usecases.provenance.replay_query import replay_query
 from odfabric.usecases.provenance.trace_records import Cell, End, Explanation, RowsOfInput, Trace, Visited, WhyAsked
@@ -66,7 +67,9 @@ def why_document(
         "dataset": str(entry.id),
         "asked": list(asked.offsets),
         "columns": list(asked.columns),
+        "kinds": [kind.name.lower() for kind in ProvenanceKind if kind in asked.kinds],
         "effort": asked.effort.name.lower(),
+        "skip": asked.skip,
         "records": [_record_value(one, seen, values=values) for one in trace.visited],
         "datasets": _datasets(trace.visited, seen),
         "cost": {
@@ -162,7 +165,7 @@ def _rows_value(one: RowsOfInput) -> dict[str, object]:
     if not one.readable:
         value["end"] = {
             "reason": "not-readable",
-            "message": "you may not read this dataset: only how many records there are is said",
+            "message": "you may not read this dataset; the answer has only the number of its records",
         }
     return value
 

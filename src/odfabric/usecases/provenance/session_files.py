@@ -12,7 +12,6 @@ from pathlib import Path
 import pyarrow as pa
 
 from odfabric.errors import Corrupt
-from odfabric.formats.identifiers.dataset_layout import DATA
 from odfabric.formats.json_values.canonical_json import JsonValue
 from odfabric.formats.json_values.json_rows import DataFormat, rows_to_json
 from odfabric.formats.slices.slice_parquet import open_slice
@@ -96,7 +95,7 @@ class SessionFiles:
         path = self._paths.get((dataset, name))
         if path is None:
             path = self.folder / f"{dataset.multibase}-{name}"
-            self._repository.materialize(dataset, DATA, name, path)
+            self._repository.materialize_slice(dataset, name, path)
             self._paths[dataset, name] = path
         return path
 

@@ -26,7 +26,7 @@ from tests.services.engine.laws.grammar.dialects import Dialect
 from tests.services.engine.laws.grammar.general_cases import GeneralCase
 from tests.services.engine.laws.law_check import Lab, Row, _close, _plain, exact
 from tests.services.engine.provenance.explaining import Answer, Witness, explained
-from tests.services.engine.transforming import CT, A, Derivative, Input
+from tests.services.engine.transforming import CF, CT, A, Derivative, Input
 
 CELLS_TRIED = 3
 """Cells of a record's witnesses that are changed to see what follows."""
@@ -230,8 +230,8 @@ class _Judgement:
             return
         trigger = self.answer.trigger(self.offset)
         if self.checked.case.query.row_wise:
-            # Its row may come and go within the block: each record is the image of one that came.
-            tally.note("TRIGGER", trigger == self.answer.witnesses(self.offset), (about, trigger))
+            # Its row may come and go within the block: each record is the image of one that came, perhaps half of a correction.
+            tally.note("TRIGGER", trigger == self._whole(self.answer.witnesses(self.offset)), (about, trigger))
             return
         states, marks = self._taken(), {}
         for blocks in states:
@@ -241,7 +241,16 @@ class _Judgement:
             ]
             marks[tuple(blocks)] = None if None in known else min(each for each in known if each is not None)
         pairs = [(states[0], states[-1]), *(itertools.pairwise(states) if self.checked.case.query.timed else ())]
-        tally.note("TRIGGER", any(self._changes(trigger, marks, *pair) for pair in pairs), (about, trigger))
+        holds = trigger == self._whole(trigger) and any(self._changes(trigger, marks, *pair) for pair in pairs)
+        tally.note("TRIGGER", holds, (about, trigger))
+
+    def _whole(self, some: set[Witness]) -> set[Witness]:
+        """Records with the other halves of corrections."""
+        found = set(some)
+        for alias, offset in some:
+            op = next(one for one in self.checked.inputs if one.alias == alias).rows[offset][1]
+            found |= {(alias, offset + 1)} if op == CF else {(alias, offset - 1)} if op == CT else set()
+        return found
 
     def _changes(
         self, trigger: set[Witness], marks: Mapping[tuple[int, ...], int | None], before: list[int], after: list[int]

@@ -69,6 +69,24 @@ def test_group(engine_call: EngineCall) -> None:
     assert all(each.verified for each in (*first.result.records, *second.result.records))
 
 
+def test_a_correction_is_one_cause(engine_call: EngineCall) -> None:
+    """Both halves of it, also where only one of them has the key of the record, or comes through the query."""
+    one = Input(engine_call.exchange.root, "sales", input_schema(K, V))
+    one.add([(A, HOUR, "x", 5), (A, HOUR, "y", 7)], watermark=HOUR)
+    one.add([(CF, HOUR, "x", 5), (CT, HOUR, "y", 5), (A, HOUR, "z", 1)], watermark=HOUR)
+    whole = {("sales", 2), ("sales", 3)}
+    query = "SELECT max(event_time) AS event_time, k, sum(v) AS s FROM sales GROUP BY k"
+    derivative, _, second = answers(engine_call, query, one)
+    assert second is not None
+    rows = {(row["op"], row["k"]): row["offset"] for row in derivative.transactions[1].table.to_pylist()}
+    assert [second.trigger(rows[op, k]) for op, k in ((R, "x"), (CF, "y"), (CT, "y"))] == [whole] * 3
+    assert second.trigger(rows[A, "z"]) == {("sales", 4)}
+    _, _, kept = answers(engine_call, "SELECT event_time, v FROM sales WHERE k = 'x'", one)
+    assert kept is not None
+    (record,) = kept.result.records
+    assert (record.op, kept.witnesses(record.offset), kept.trigger(record.offset)) == (R, {("sales", 2)}, whole)
+
+
 def test_join(engine_call: EngineCall) -> None:
     """A joined row is made of one row of each side."""
     query = "SELECT s.event_time, s.k, t.region, s.v FROM sales s JOIN stores t ON s.k = t.k"
@@ -115,6 +133,7 @@ def test_running_sum(engine_call: EngineCall) -> None:
     assert first.witnesses(rows[5]) == {("sales", 0)}
     assert first.witnesses(rows[9]) == {("sales", 0), ("sales", 2)}
     assert first.cells(rows[9], "v") == {("sales", 2, "v"): CellRole.COPIED}
+    assert first.cells(rows[9], None) == {}, "the row is there whatever its place is"
     assert {cell: role for cell, role in first.cells(rows[9], "s").items() if cell[2] == "v"} == {
         ("sales", 0, "v"): CellRole.COMPUTED,
         ("sales", 2, "v"): CellRole.COMPUTED,

@@ -79,7 +79,9 @@ class WhyAnswer(Answer):
     dataset: str
     asked: list[int]
     columns: list[str]
+    kinds: list[str] = Field(description="What was asked for: witnesses, trigger, cells, how")
     effort: Literal["lineage", "verified", "minimal"]
+    skip: int = Field(description="Rows of each input before this page")
     records: list[WhyRecord]
     datasets: dict[str, dict[str, Any]]
     cost: dict[str, int]

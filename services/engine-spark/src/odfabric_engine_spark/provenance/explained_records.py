@@ -116,7 +116,7 @@ def explain_row_wise(asked: Explanation, linear: LinearQuery) -> list[RecordProv
             found.append(RecordProvenance(offset=record.offset, op=record.op, found=False, notes=(NOT_FOUND,)))
             continue
         witness = [(asked.aliases.index(source.alias), np.array([source.offset], np.int64))]
-        trigger = witness if asked.asks(ProvenanceKind.TRIGGER) else []
+        trigger = _whole_corrections(asked, past, witness) if asked.asks(ProvenanceKind.TRIGGER) else []
         _write(asked, record, ProvenanceKind.WITNESSES, witness)
         _write(asked, record, ProvenanceKind.TRIGGER, trigger)
         _write_cells(asked, record, lineage, own[0])
@@ -155,7 +155,7 @@ def explain_by_rows(asked: Explanation) -> list[RecordProvenance]:
     bound = bound_of(asked.query, wanted, past, new)
     pool = _bound_pool(asked, past, bound)
     asked.call.progress("run")
-    found = _Search(asked, pool, states).found(wanted)
+    found = _Search(asked, past, pool, states).found(wanted)
     missing = [record for record, each in zip(asked.records, found, strict=True) if not each.found]
     if missing and not bound.whole:
         found = _with_all_rows(replace(asked, records=tuple(missing)), past, states, found)
@@ -173,7 +173,7 @@ def _with_all_rows(
     if sum(one.offsets.end for one in asked.request.transaction.inputs) > asked.work.rows_max:
         return found
     pool = _bound_pool(asked, past, Bound({}, touched=False, whole=True))
-    again = _Search(asked, pool, states).found(table_of(list(asked.records), asked.shape.rows))
+    again = _Search(asked, past, pool, states).found(table_of(list(asked.records), asked.shape.rows))
     known = {each.offset: each for each in again}
     return [known.get(each.offset, each) for each in found]
 
@@ -224,8 +224,9 @@ def _lineage(asked: Explanation, pool: Pool, state: State | None) -> Lineage:
 class _Search:
     """Finds records among the rows of the states, and explains them."""
 
-    def __init__(self, asked: Explanation, pool: Pool, states: list[State]) -> None:
+    def __init__(self, asked: Explanation, past: PastRows, pool: Pool, states: list[State]) -> None:
         self._asked = asked
+        self._past = past
         self._pool = pool
         self._states = states
         self._evaluation = Evaluation(asked.query, asked.shape, pool, asked.work.budget, asked.call)
@@ -311,7 +312,12 @@ class _Search:
             effort=self._asked.request.effort,
         )
         notes += [] if found.note is None else [found.note]
-        return self._pool.offsets(found.numbers), found.by_watermark
+        return _whole_corrections(self._asked, self._past, self._pool.offsets(found.numbers)), found.by_watermark
+
+
+def _whole_corrections(asked: Explanation, past: PastRows, found: list[tuple[int, Longs]]) -> list[tuple[int, Longs]]:
+    """Records by input, with other halves of corrections that do not matter for the record, such as a row of another key."""
+    return [(at, past.whole_corrections(asked.aliases[at], offsets)) for at, offsets in found]
 
 
 def _numbers(pool: Pool, leaves: Mapping[int, Leaf], lineage: Lineage, row: int) -> Longs:

@@ -19,6 +19,7 @@ from odfabric.errors import InvalidData, LimitExceeded, Place
 from odfabric.formats.slices.canonical_rows import one_array, row_bytes
 from odfabric.formats.slices.slice_parquet import open_slice
 from odfabric.model.engine import SliceFile, TransformRequestInput
+from odfabric.model.operation import OperationType
 from odfabric.model.provenance import PROVENANCE_ROWS_LIMIT
 from odfabric_engine_spark.arrays.array_types import Hashes, Longs, Mask
 from odfabric_engine_spark.plan.input_tables import InputTable
@@ -29,6 +30,9 @@ from odfabric_engine_spark.spark.calls.call import EngineCall
 from odfabric_engine_spark.spark.catalyst.plan_nodes import Attribute, Catalyst, Expression, expr_id, references
 from odfabric_engine_spark.spark.frames.result_rows import collected
 from odfabric_engine_spark.state.key_hash import key_hashes
+
+CORRECT_FROM, CORRECT_TO = OperationType.CORRECT_FROM.value, OperationType.CORRECT_TO.value
+"""The halves of a correction: the second one is the record after the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +48,14 @@ class KnownRows:
     """Records of one input, ascending by offset; `rows` has all columns of the input."""
 
     offsets: Longs
-    weights: Longs
+    operations: Longs
     rows: pa.Table
     data: tuple[str, ...]
+
+    @cached_property
+    def weights(self) -> Longs:
+        """1 for a record that adds its row, -1 for one that withdraws it."""
+        return weights_of(self.operations.astype(np.int32)).astype(np.int64)
 
     @cached_property
     def classes(self) -> Longs:
@@ -161,13 +170,23 @@ class PastRows:
         names = table.vocabulary
         system = {names.offset, names.operation_type, names.system_time}
         rows = self._read(alias, frozenset(table.no_rows.column_names), chosen)
-        operations = one_array(rows.column(names.operation_type)).to_numpy(zero_copy_only=False).astype(np.int32)
         return KnownRows(
             offsets=np.flatnonzero(chosen),
-            weights=weights_of(operations).astype(np.int64),
+            operations=_operations(rows, names.operation_type),
             rows=rows,
             data=tuple(name for name in rows.column_names if name not in system),
         )
+
+    def whole_corrections(self, alias: str, offsets: Longs) -> Longs:
+        """Offsets of records, with the other half of each that is half of a correction."""
+        near = np.zeros(self._inputs[alias].offsets.end + 1, dtype=bool)
+        for at in (offsets, offsets + 1, offsets[offsets > 0] - 1):
+            near[at] = True
+        places = np.flatnonzero(near[:-1])
+        column = self._tables[alias].vocabulary.operation_type
+        begun = places[_operations(self._read(alias, frozenset({column}), near[:-1]), column) == CORRECT_FROM]
+        halves = np.concatenate([begun[np.isin(begun + 1, offsets)], begun[np.isin(begun, offsets)] + 1])
+        return np.union1d(offsets, halves)
 
     def _read_columns(self, alias: str, names: frozenset[str]) -> pa.Table:
         """Columns of all records of an input, kept for the call. Raises LimitExceeded."""
@@ -215,6 +234,11 @@ class PastRows:
                 taken[within] = own[places[within]]
                 if taken.any():
                     yield _as_spark(batch if taken.all() else batch.filter(pa.array(taken)), schema, piece.path)
+
+
+def _operations(rows: pa.Table, column: str) -> Longs:
+    found: Longs = one_array(rows.column(column)).to_numpy(zero_copy_only=False).astype(np.int64)
+    return found
 
 
 def _as_spark(batch: pa.RecordBatch, schema: pa.Schema, path: str) -> pa.RecordBatch:

@@ -18,7 +18,7 @@ from odfabric.model.instant import Instant
 from odfabric.model.provenance import ConsumedInterval
 from odfabric_engine_spark.arrays.array_types import Longs, Mask
 from odfabric_engine_spark.provenance.circuit.builder import LeafRows
-from odfabric_engine_spark.provenance.past_rows import KnownRows
+from odfabric_engine_spark.provenance.past_rows import CORRECT_FROM, CORRECT_TO, KnownRows
 from odfabric_engine_spark.rows.block_steps import least, micros
 from odfabric_engine_spark.spark.catalyst.plan_nodes import Attribute
 
@@ -139,6 +139,16 @@ class Pool:
             if len(own):
                 found.append((at, known.offsets[own - begin]))
         return found
+
+    def changes(self, numbers: Longs) -> list[Longs]:
+        """Records by number, ascending, as changes: both halves of a correction are one."""
+        if not len(numbers):
+            return []
+        operations = np.concatenate([self.known[alias].operations for alias in self.aliases])[numbers]
+        offsets = np.concatenate([self.known[alias].offsets for alias in self.aliases])[numbers]
+        one = (operations[:-1] == CORRECT_FROM) & (operations[1:] == CORRECT_TO)
+        one &= (np.diff(numbers) == 1) & (np.diff(offsets) == 1)
+        return np.split(numbers, np.flatnonzero(~one) + 1)
 
     def mask(self, numbers: Longs) -> Mask:
         """Records by number as a mask."""

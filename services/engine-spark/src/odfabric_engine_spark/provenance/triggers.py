@@ -1,7 +1,8 @@
 """Triggers: the new records without which a block would not write a record.
 
 Owns the search. Candidates are the new records of the rows that can matter; a set of them triggers the record if the state before the block
-with these alone, at the watermark after it, makes the same change. No record at all may be enough: the watermark did it.
+with these alone, at the watermark after it, makes the same change. No record at all may be enough: the watermark did it. Both halves of a
+correction are one change: half of it may be enough for the query, and says nothing to people.
 """
 
 from __future__ import annotations
@@ -76,14 +77,18 @@ def trigger_of(
             return Trigger(new, by_watermark=False, note=_NOT_NET)
     except EvaluationsSpent:
         return Trigger(new, by_watermark=False, note="candidates, not checked: no more evaluations are allowed")
-    if len(new) <= 1 or len(new) > _REDUCED_MAX:
+    units = pool.changes(new)
+    if len(units) <= 1 or len(units) > _REDUCED_MAX:
         return Trigger(new, by_watermark=not len(new))
     trials = Budget(_REDUCED_MAX**2 if effort is ProvenanceEffort.MINIMAL else _TRIALS_MAX)
 
     def tried(some: Longs) -> bool:
         trials.spend()
-        return changes(some)
+        return changes(records(some))
 
-    found, done = least_of(new, tried)
+    def records(some: Longs) -> Longs:
+        return np.concatenate([np.zeros(0, np.int64), *(units[at] for at in some)])
+
+    found, done = least_of(np.arange(len(units)), tried)
     note = None if done else "perhaps more records than needed: ask for a minimal answer"
-    return Trigger(found, by_watermark=False, note=note)
+    return Trigger(records(found), by_watermark=False, note=note)

@@ -61,7 +61,7 @@ def window(builder: Builder, plan: Plan) -> Traced:
     numbers, places, parts = (each.to_numpy()[order] for each in (numbers, places, parts))
     low, high = _frames(reaches, places, _sizes(parts), [each.take(pa.array(order)) for each in frames])
     starts = np.arange(len(order)) - (places - 1)
-    origins, control = _origins(below.traced, plan, below.columns)
+    origins = _origins(below.traced, plan, below.columns)
     source = builder.add(
         Segment(
             kind="window",
@@ -71,7 +71,7 @@ def window(builder: Builder, plan: Plan) -> Traced:
             begins=starts + low - 1,
             ends=starts + high,
             origins=origins,
-            control=unique([*below.traced.control, *control]),
+            control=below.traced.control,
             own=np.arange(len(order), dtype=np.int64),
             passed=frozenset(expr_id(each) for each in below.columns),
             absences=below.traced.absences,
@@ -166,10 +166,8 @@ def _frames(reaches: Sequence[_Reach], places: Longs, sizes: Longs, ends: Sequen
     return low.astype(np.int64), high.astype(np.int64)
 
 
-def _origins(
-    below: Traced, plan: Plan, columns: Sequence[Attribute]
-) -> tuple[dict[int, tuple[Origin, ...]], tuple[Origin, ...]]:
-    """Where columns come from, and what decides places."""
+def _origins(below: Traced, plan: Plan, columns: Sequence[Attribute]) -> dict[int, tuple[Origin, ...]]:
+    """Where columns come from. What decides places decides values, and no row."""
     ordered = unique(
         origin
         for each in [*items(plan.orderSpec()), *items(plan.partitionSpec())]
@@ -181,4 +179,4 @@ def _origins(
         calls = [part.windowFunction() for part in parts if simple_name(part) == "WindowExpression"]
         computed = (origin for call in calls for origin in read_by(below, call, CellRole.COMPUTED, by="WINDOW"))
         origins[expr_id(named)] = unique([*computed, *ordered])
-    return origins, ordered
+    return origins
