@@ -8,13 +8,15 @@ Owns hashing of paths and streams in constant memory. Source: specification, sec
 from __future__ import annotations
 
 import hashlib
+from io import RawIOBase
 from pathlib import Path
 from typing import BinaryIO
 
 from odfabric.model.multihash import Multihash, sha3_256_multihash
 from odfabric.model.node.remembered import Remembered
 
-READ_BYTES = 1 << 20
+READ_BYTES = 1 << 18
+"""Bytes read at once, into one buffer that stays in the processor's cache."""
 
 
 def physical_hash(source: Path | BinaryIO) -> tuple[Multihash, int]:
@@ -23,8 +25,8 @@ def physical_hash(source: Path | BinaryIO) -> tuple[Multihash, int]:
     OSError passes through.
     """
     if isinstance(source, Path):
-        with source.open("rb", buffering=0) as stream:
-            return _of_stream(stream)
+        with source.open("rb", buffering=0) as file:
+            return _of_file(file)
     return _of_stream(source)
 
 
@@ -49,6 +51,15 @@ class KnownFiles:
 def _mark(path: Path) -> tuple[int, ...]:
     stat = path.stat()
     return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns
+
+
+def _of_file(file: RawIOBase) -> tuple[Multihash, int]:
+    digest, size = hashlib.sha3_256(), 0
+    buffer = memoryview(bytearray(READ_BYTES))
+    while count := file.readinto(buffer):
+        digest.update(buffer[:count])
+        size += count
+    return sha3_256_multihash(digest.digest()), size
 
 
 def _of_stream(stream: BinaryIO) -> tuple[Multihash, int]:

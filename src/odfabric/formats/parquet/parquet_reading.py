@@ -73,20 +73,31 @@ def batches_of(
     *,
     row_groups: Sequence[int] | None = None,
     bytes_max: int | None = None,
+    schema: pa.Schema | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows in order, of some columns and row groups.
 
-    `columns` are top-level names (default all), `row_groups` (all).
+    `columns` are top-level names (default all), `row_groups` (all). `schema`: that of `arrow_schema_of`, if it is known.
 
     Batches have about `bytes_max` bytes at most where the file says what rows have: of values that repeat it gives less.
     """
-    schema = arrow_schema_of(file)
+    schema = arrow_schema_of(file) if schema is None else schema
     if columns is not None:
         schema = pa.schema([field for field in schema if field.name in columns])
     groups = range(file.num_row_groups) if row_groups is None else row_groups
     rows = BATCH_ROWS if bytes_max is None else _rows_within(file, groups, bytes_max)
     for batch in file.iter_batches(rows, row_groups=row_groups, columns=columns):
-        yield batch.cast(schema)
+        yield as_schema(batch, schema)
+
+
+def as_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch with the columns, and without the metadata, of the schema.
+
+    A cast of columns that are right already would cost as much as the checks of a small slice.
+    """
+    if batch.schema.equals(schema):
+        return pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+    return batch.cast(schema)
 
 
 def _rows_within(file: pq.ParquetFile, groups: Sequence[int], bytes_max: int) -> int:

@@ -29,9 +29,9 @@ _UNITS = {"s": 0, "ms": 1, "us": 2, "ns": 3}
 def _separator() -> pa.Scalar:
     """The empty binary.
 
-    Not made at import: the first scalar makes pyarrow import pandas, which takes over a second.
+    Taken from an array: `pa.scalar` makes pyarrow import pandas, which takes over a second.
     """
-    return pa.scalar(b"", pa.large_binary())
+    return _as_binary(np.empty(0, np.uint8), np.zeros(1, np.int64))[0]
 
 
 _PREFIX_BYTES = 8
@@ -205,7 +205,7 @@ def _list_stream(array: pa.Array, valid: Mask | None) -> tuple[Bytes, Lengths]:
     items = array.values.slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
     if valid is not None and bool(counts[~valid].any()):
         # Items under a null list are not hashed, as above.
-        items = items.filter(pa.array(np.repeat(valid, counts)))
+        items = items.filter(_as_booleans(np.repeat(valid, counts)))
         counts = np.where(valid, counts, 0)
     body, item_lengths = _stream(items, validity(items))
     ends = _ends(counts)
@@ -237,6 +237,11 @@ def _prefixed(
 def _as_binary(data: Bytes, lengths: npt.NDArray[np.int64]) -> pa.Array:
     buffers = [None, pa.py_buffer(_ends(lengths)), pa.py_buffer(data)]
     return pa.Array.from_buffers(pa.large_binary(), len(lengths), buffers)
+
+
+def _as_booleans(mask: Mask) -> pa.Array:
+    packed = pa.py_buffer(np.packbits(mask, bitorder="little"))
+    return pa.Array.from_buffers(pa.bool_(), len(mask), [None, packed])
 
 
 def _ends(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -12,17 +12,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types
 
-from odfabric.formats.parquet.parquet_reading import Source, arrow_schema_of, batches_of, open_parquet
+from odfabric.formats.parquet.parquet_reading import Source, arrow_schema_of, as_schema, batches_of, open_parquet
 from odfabric.formats.slices.arrow_schema import data_schema_to_arrow
+from odfabric.formats.slices.column_numbers import numbers_of
 from odfabric.formats.slices.logical_hash import LogicalDigest, LogicalHasher
+from odfabric.formats.slices.logical_hash_values import Mask, validity
 from odfabric.formats.slices.slice_parquet import SliceReader, normal_schema
 from odfabric.formats.slices.slice_schema import null_problems, types_interchangeable
 from odfabric.model.data_schema import DataSchema
@@ -41,7 +42,7 @@ from odfabric.model.vocabulary import DatasetVocabulary
 _NANOS_OF_UNIT: Final = {"s": NANOS_PER_SECOND, "ms": NANOS_PER_MILLI, "us": 1_000, "ns": 1}
 _FROM, _TO = int(OperationType.CORRECT_FROM), int(OperationType.CORRECT_TO)
 
-_Longs = npt.NDArray[np.int64]
+_Longs = npt.NDArray[np.signedinteger[Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,9 +80,10 @@ def examine_slice(source: Source, rules: SliceRules) -> ExaminedSlice:
     Raises InvalidData for a file that is no slice, IncompatibleSchema.
     """
     with open_parquet(source) as file:
-        hasher = LogicalHasher(arrow_schema_of(file))
-        checks = _Checks(SliceReader(file, _name(source), rules.vocabulary), rules)
-        for batch in batches_of(file):
+        schema = arrow_schema_of(file)
+        hasher = LogicalHasher(schema)
+        checks = _Checks(SliceReader(file, _name(source), rules.vocabulary, schema=schema), rules)
+        for batch in batches_of(file, schema=schema):
             hasher.update(batch)
             checks.take(batch)
         return ExaminedSlice(hasher.finish(), tuple(checks.problems()))
@@ -138,7 +140,7 @@ class _Checks:
 
     def take(self, batch: pa.RecordBatch) -> None:
         """Judge the next rows."""
-        batch, position, found = batch.cast(self._schema), self._position, self._found
+        batch, position, found = as_schema(batch, self._schema), self._position, self._found
         _check_offsets(batch, self._vocabulary, self._first + position, position, found)
         operations = _operations(batch, self._vocabulary, position, found)
         if self._corrections is not None and operations is not None:
@@ -177,7 +179,7 @@ class _SystemTimes:
         elif column.null_count:
             problems.add("system_time", f"column `{self._name}` has nulls")
         elif len(column):
-            values: _Longs = column.view(pa.int64()).to_numpy()
+            values = numbers_of(column)
             unit = _NANOS_OF_UNIT[column.type.unit]
             (self._compare_older if self._older else self._compare)(values, unit, position, problems)
 
@@ -216,16 +218,16 @@ class _EventTimes:
             problems.add(f"column {self._name}", text)
             return
         if self._required and column.null_count:
-            row = int(pc.index(column.is_null(), True).as_py())
+            row = int(_present(column).argmin())
             problems.add(f"nulls of {self._name}", f"row {position + row + 1} has no {self._name}")
         unit = _nanos_of(column.type)
-        numbers = column.view(pa.int32() if types.is_date32(column.type) else pa.int64())
+        numbers = numbers_of(column)
         first, last = FIRST_INSTANT.epoch_ns // unit, LAST_INSTANT.epoch_ns // unit
-        bounds = pa.scalar(max(first, -(2**63)), pa.int64()), pa.scalar(min(last, 2**63 - 1), pa.int64())
-        outside = pc.or_(pc.less(numbers, bounds[0]), pc.greater(numbers, bounds[1]))
-        row = int(pc.index(outside, True).as_py())
-        if row >= 0:
-            found = Instant(int(numbers[row].as_py()) * unit)
+        outside = (numbers < max(first, -(2**63))) | (numbers > min(last, 2**63 - 1))
+        if column.null_count:
+            outside &= _present(column)
+        for row in outside.nonzero()[0][:1]:
+            found = Instant(int(numbers[row]) * unit)
             text = (
                 f"row {position + row + 1} has the {self._name} {found}, {FIRST_INSTANT} to {LAST_INSTANT} are possible"
             )
@@ -262,7 +264,7 @@ def _check_offsets(
     if column.null_count:
         problems.add("offset", f"column `{vocabulary.offset}` has nulls")
         return
-    values = column.to_numpy(zero_copy_only=False)
+    values = numbers_of(column)
     for row in (values - np.arange(len(values)) != first).nonzero()[0][:1]:
         text = f"row {position + row + 1} has the offset {values[row]}, {first + row} is expected"
         problems.add("offset", text)
@@ -276,7 +278,7 @@ def _operations(
     if column.null_count:
         problems.add("op", f"column `{vocabulary.operation_type}` has nulls")
         return None
-    values: _Longs = column.to_numpy(zero_copy_only=False)
+    values = numbers_of(column)
     for row in ((values < min(OperationType)) | (values > max(OperationType))).nonzero()[0][:1]:
         problems.add("op", f"row {position + row + 1} has {values[row]} as operation type, 0 to 3 are known")
     return values
@@ -314,6 +316,12 @@ def _comparable(batch: pa.RecordBatch, expected: pa.Schema | None) -> Iterator[t
             column = batch.column(field.name)
             if types_interchangeable(column.type, field.type):
                 yield column, field
+
+
+def _present(column: pa.Array) -> Mask:
+    """True where a row of a column with nulls has a value."""
+    found = validity(column)
+    return np.ones(len(column), np.bool_) if found is None else found
 
 
 def _is_moment(data_type: pa.DataType) -> bool:

@@ -167,10 +167,13 @@ class SliceWriter:
 class SliceReader:
     """An open slice file of anybody's making."""
 
-    def __init__(self, file: pq.ParquetFile, name: str | None, vocabulary: DatasetVocabulary) -> None:
+    def __init__(
+        self, file: pq.ParquetFile, name: str | None, vocabulary: DatasetVocabulary, *, schema: pa.Schema | None = None
+    ) -> None:
+        """`schema`: that of `arrow_schema_of`, if it is known."""
         self._file = file
         self.rows: int = file.metadata.num_rows
-        self.schema: pa.Schema = normal_schema(arrow_schema_of(file), vocabulary)
+        self.schema: pa.Schema = normal_schema(arrow_schema_of(file) if schema is None else schema, vocabulary)
         """Columns as in the file; offset is Int64 and op Int32 whatever the file has, dictionaries are decoded."""
         for problem, column in _column_problems(self.schema, vocabulary):
             raise InvalidData(problem, place=Place(file=name, field=column, rule="file-no-slice"))

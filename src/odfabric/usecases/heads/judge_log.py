@@ -1,6 +1,7 @@
 """Judge the head log of a dataset elsewhere before anything of it is taken.
 
-Owns which segments are read: those after what is kept here, all of them only if the log is not a continuation of ours. Invariant: nothing is
+Owns which segments are read: none if the signature is of what is kept here, those after it, all of them only if the log is not a
+continuation of ours. Invariant: nothing is
 taken of a log whose entries are not signed by the dataset's keys, one after the other; what was seen once is not taken back unless forced.
 """
 
@@ -133,15 +134,21 @@ class _Reading:
     def judged(self, head: Multihash) -> JudgedLog | None:
         own = self.judge.end(self.dataset)
         seen = self._seen(own)
-        tail, signature = self.place.ref(HEAD_LOG), self.place.ref(HEAD_SIGNATURE)
-        if tail is None or signature is None:
-            if seen is not None or tail is not None or signature is not None:
-                self._refuse(lambda: _missing(self.shown, seen))
-            return None
-        self.moves = self._segment(tail)
-        end, replaces = self._joined(own)
+        signature = self.place.ref(HEAD_SIGNATURE)
+        stated = None if signature is None else self._stated(signature)
+        if stated is not None and own.last is not None and self._goes_on_nowhere(head, stated, own, seen):
+            self.moves = [own.last]
+            end, replaces = own, False
+        else:
+            tail = self.place.ref(HEAD_LOG)
+            if tail is None or stated is None:
+                if seen is not None or tail is not None or stated is not None:
+                    self._refuse(lambda: _missing(self.shown, seen))
+                return None
+            self.moves = self._segment(tail)
+            end, replaces = self._joined(own)
+        assert signature is not None
         line = signature.removesuffix(b"\n")
-        stated = read_statement(self.dataset, line).statement
         statement = check_statement(end, stated, self._at, now=self.judge.clock.now())
         if seen is not None:
             known = seen
@@ -155,6 +162,20 @@ class _Reading:
         self._refuse(lambda: check_head_is_signed(head, self._downwards(), seen=seen, shown=self.shown))
         new = self.moves if replaces else [each for each in self.moves if each.move.sequence >= own.sequence]
         return JudgedLog(moves=tuple(new), end=end, statement=statement, line=line, replaces=replaces)
+
+    def _stated(self, signature: bytes) -> HeadStatement:
+        return read_statement(self.dataset, signature.removesuffix(b"\n")).statement
+
+    def _goes_on_nowhere(self, head: Multihash, stated: HeadStatement, own: LogEnd, seen: SeenHead | None) -> bool:
+        """Whether the head is where the log that is kept here ends, and the signature is of that log.
+
+        Then there is nothing in the log to read: a pull with nothing new asks for the head and its signature alone.
+        """
+        last = own.last
+        if last is None or head != last.move.new_head or (seen is not None and seen.sequence > last.move.sequence):
+            return False
+        known = self.judge.kept(self.dataset, stated.sequence)
+        return known is not None and known.hash == stated.log
 
     def _seen(self, own: LogEnd) -> SeenHead | None:
         """The newest of what was seen elsewhere and of what is kept here."""

@@ -6,6 +6,7 @@ of chains (`receive_chain`). The two protocols differ in how they fill this, and
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -13,9 +14,13 @@ from typing import Protocol
 from odfabric.domain.chain.walk import BlockSource, walk
 from odfabric.errors import CorruptedSource, NotFound
 from odfabric.formats.blocks.block import block_hash, decode_block
+from odfabric.model.commit import EncodedBlock
 from odfabric.model.metadata import MetadataBlock, MetadataEvent
 from odfabric.model.multihash import Multihash
 from odfabric.usecases.heads.judge_log import LogPlace
+
+MEMORY_BYTES_MAX = 64 * 1024 * 1024
+"""Blocks of one peer, encoded, that stay in memory."""
 
 
 class ObjectSource(Protocol):
@@ -68,46 +73,61 @@ class ArrivingChain:
 
 
 class ReceivedBlocks:
-    """Blocks that a peer serves one by one: kept as received, hashed and decoded.
+    """Blocks that a peer serves one by one: each is asked for once.
 
-    They are kept in a folder.
+    Those of a chain that is taken over are in memory until it is committed, decoded, so they are kept that way; what exceeds
+    `MEMORY_BYTES_MAX`, which a peer may serve without end, is kept in a folder.
     """
 
-    def __init__(self, server: BlockServer, folder: Path) -> None:
+    def __init__(self, server: BlockServer, folder: Path, known: Iterable[EncodedBlock] = ()) -> None:
+        """`known`: blocks that need not be asked for; they hash to their names."""
         self._server = server
         self._folder = folder
+        self._known = {each.hash: each for each in known}
+        self._bytes = 0
 
     def get_bytes(self, name: Multihash) -> bytes:
         """The bytes of a block.
 
-        Raises CorruptedSource if it is missing or does not hash to its name.
+        Raises CorruptedSource if it is missing or does not hash to its name, InvalidBlock.
         """
+        return self._block(name).data
+
+    def get(self, name: Multihash) -> MetadataBlock:
+        """The decoded block. Raises CorruptedSource, InvalidBlock."""
+        return self._block(name).block
+
+    def _block(self, name: Multihash) -> EncodedBlock:
+        found = self._known.get(name)
+        if found is not None:
+            return found
         path = self._folder / f"block-{name}"
-        if path.exists():
-            return path.read_bytes()
+        if self._bytes > MEMORY_BYTES_MAX and path.exists():
+            return received_block(name, path.read_bytes())
         try:
             data = self._server.block(name)
         except NotFound as error:
             raise CorruptedSource(f"source metadata chain is broken: block {name} is missing") from error
-        keep_received(self._folder, name, data)
-        return data
+        found = received_block(name, data)
+        self._bytes += len(data)
+        if self._bytes > MEMORY_BYTES_MAX:
+            path.write_bytes(data)
+        else:
+            self._known[name] = found
+        return found
 
-    def get(self, name: Multihash) -> MetadataBlock:
-        """The decoded block. Raises CorruptedSource, InvalidBlock."""
-        return decode_block(self.get_bytes(name))
 
+def received_block(name: Multihash, data: bytes) -> EncodedBlock:
+    """A block of which a peer says that it has this name.
 
-def keep_received(folder: Path, name: Multihash, data: bytes) -> None:
-    """Keep the bytes of a block where `ReceivedBlocks` looks first.
-
-    Raises CorruptedSource if they do not hash to its name.
+    Raises CorruptedSource if its bytes do not hash to it, InvalidBlock.
     """
     if block_hash(data) != name:
         raise CorruptedSource(
             f"the block served as {name} does not hash to its name",
             hint="the source may re-encode blocks that an older version wrote",
         )
-    (folder / f"block-{name}").write_bytes(data)
+    return EncodedBlock(name, data, decode_block(data))
 
 
 def oldest_event(blocks: BlockSource, head: Multihash, *, blocks_max: int) -> MetadataEvent | None:

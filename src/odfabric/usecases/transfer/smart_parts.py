@@ -22,7 +22,6 @@ from odfabric.errors import (
     InvalidRequest,
     NotFound,
 )
-from odfabric.formats.blocks.block import decode_block
 from odfabric.formats.identifiers.dataset_layout import CHECKPOINTS, DATA
 from odfabric.formats.smart.block_archive import ArchiveLimits, read_archive, write_archive
 from odfabric.formats.smart.shared_parts import read_result
@@ -44,7 +43,7 @@ from odfabric.model.transfer.smart import (
 )
 from odfabric.ports.transfer.conversations import Closed, Conversation
 from odfabric.usecases.chain.repository import Repository
-from odfabric.usecases.transfer.arriving_chain import ReceivedBlocks, keep_received
+from odfabric.usecases.transfer.arriving_chain import ReceivedBlocks, received_block
 from odfabric.usecases.transfer.receive_objects import unique_objects
 
 OBJECTS_AT_ONCE_MAX = 5000
@@ -106,17 +105,15 @@ class ReceivedBatch:
 def receive_batch(
     batch: BlocksBatch, *, planned: int, limits: ArchiveLimits, own: OwnBlocks, folder: Path
 ) -> ReceivedBatch:
-    """Unpack a batch of at least one block into `folder`.
+    """Unpack a batch of at least one block. `folder` is where blocks go that are asked for later.
 
     Raises InvalidRequest, InvalidBlock, LimitExceeded, CorruptedSource.
     """
     found = read_archive(batch.archive, limits)
     if not len(found) == batch.num_blocks == planned or not found:
         raise InvalidRequest(f"{planned} blocks are planned, {batch.num_blocks} announced, {len(found)} sent")
-    for name, data in found:
-        keep_received(folder, name, data)
-    blocks = tuple(EncodedBlock(name, data, decode_block(data)) for name, data in found)
-    return ReceivedBatch(blocks, ReceivedBlocks(own, folder))
+    blocks = tuple(received_block(name, data) for name, data in found)
+    return ReceivedBatch(blocks, ReceivedBlocks(own, folder, blocks))
 
 
 def batch_of(blocks: Sequence[EncodedBlock]) -> BlocksBatch:
