@@ -19,7 +19,15 @@ from odfabric_engine_spark.operators.row_wise.weighted_mapping import linear_map
 from odfabric_engine_spark.plan.normal_plan import NormalQuery
 from odfabric_engine_spark.plan.partitioning.stages import GroupStage, LinearStage, RowsStage
 from odfabric_engine_spark.plan.partitioning.storable_types import check_kept_types
-from odfabric_engine_spark.spark.catalyst.plan_nodes import Catalyst, Expression, Plan, children, output_of, simple_name
+from odfabric_engine_spark.spark.catalyst.plan_nodes import (
+    Catalyst,
+    Expression,
+    Plan,
+    children,
+    column_names,
+    output_of,
+    simple_name,
+)
 
 
 def staged_query(query: NormalQuery) -> StagedQuery:
@@ -52,6 +60,7 @@ def staged_query(query: NormalQuery) -> StagedQuery:
     if query.lateness_us is not None:
         ends = final_instants(catalyst, found.plan, times, inference.inputs, query.duplicates)
         lateness = Lateness.of(catalyst, times, ends, stages=stages, limit_us=query.lateness_us)
+    columns = tuple(output_of(plan))
     return StagedQuery(
         catalyst=catalyst,
         plan=plan,
@@ -59,7 +68,8 @@ def staged_query(query: NormalQuery) -> StagedQuery:
         groups=groups,
         rows=rows,
         linear=linear,
-        columns=tuple(output_of(plan)),
+        columns=columns,
+        column_names=column_names(columns),
         has_identity=found.identity is not None and not isinstance(last, GroupStage),
         timed=query.timed,
         longest_wait_us=longest_wait_us(catalyst, plan),

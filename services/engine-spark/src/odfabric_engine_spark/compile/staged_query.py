@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class StagedQuery:
     """A query as stages, the output last.
 
-    `plan` is the whole query and `columns` are its output; `groups` and `rows` are what stages of groups and of rows need,
+    `plan` is the whole query and `columns` are its output, named `column_names`; `groups` and `rows` are what stages of groups and of rows need,
     `linear` what stages without state make of a row, by number. `has_identity`: the
     last stage has one column more, which distinguishes rows that follow each other. `timed`: some of it waits for the watermark,
     rows of joins at most `longest_wait_us` after their event time; `followed` are columns of the output of which only the plan says, by `times`, how early
@@ -39,6 +39,7 @@ class StagedQuery:
     rows: Mapping[int, RowsPlan]
     linear: Mapping[int, RowMapping]
     columns: tuple[Attribute, ...]
+    column_names: tuple[str, ...]
     has_identity: bool
     timed: bool
     longest_wait_us: int

@@ -146,7 +146,7 @@ class StagedTransaction:
         self._scans = _input_scans(query)
         self._rows = ScanRows(
             [Scan(position, str(scan.source), _names(scan)) for position, scan in enumerate(self._scans)],
-            [frozenset(_names(scan).values()) for scan in self._scans],
+            [frozenset(scan.column_names) for scan in self._scans],
             tables=tables,
             inputs=inputs,
             call=call,
@@ -291,7 +291,7 @@ class StagedTransaction:
 
     def _as_output(self, rows: pa.Table) -> pa.Table:
         """Columns under their names; a column of identities is left behind."""
-        names = [str(column.name()) for column in self._query.columns]
+        names = self._query.column_names
         return as_output(pa.Table.from_arrays(rows.columns[: len(names)], names=names), self._shape.rows)
 
     def _delta(self, scan: StageScan, run: _Run, done: Sequence[Delta | None], in_hand: _InHand) -> Delta:
@@ -313,7 +313,7 @@ class StagedTransaction:
         if not steps:
             return Delta.none(scan.schema)
         parts = [list(self._step_rows(position, step, in_hand)) for step in steps]
-        system, own = self._tables[str(scan.source)].vocabulary, [str(column.name()) for column in scan.columns]
+        system, own = self._tables[str(scan.source)].vocabulary, scan.column_names
         needed = list(dict.fromkeys([*own, system.operation_type, system.offset]))
         table = self._rows.together(position, [piece for pieces in parts for piece in pieces], needed)
         weights = weights_of(one_array(table.column(system.operation_type)).to_numpy()).astype(np.int64)
@@ -382,15 +382,14 @@ class StagedTransaction:
     def _output_by_position(self) -> pa.Schema:
         """The columns of the output in its types, as relations between stages know them."""
         rows = self._shape.rows
-        names = [str(column.name()) for column in self._query.columns]
-        return pa.schema([rows.field(name).with_name(f"c{index}") for index, name in enumerate(names)])
+        names = enumerate(self._query.column_names)
+        return pa.schema([rows.field(name).with_name(f"c{index}") for index, name in names])
 
     def _event_time_column(self) -> str:
         return f"c{self._event_time_at()}"
 
     def _event_time_at(self) -> int:
-        names = [str(column.name()) for column in self._query.columns]
-        return names.index(self._shape.vocabulary.event_time)
+        return self._query.column_names.index(self._shape.vocabulary.event_time)
 
 
 def rows_name(stage: int, scan: int) -> str:
@@ -437,4 +436,4 @@ def _needs(stage: Stage) -> frozenset[int]:
 
 
 def _names(scan: StageScan) -> dict[int, str]:
-    return {expr_id(column): str(column.name()) for column in scan.columns}
+    return dict(zip(map(expr_id, scan.columns), scan.column_names, strict=True))

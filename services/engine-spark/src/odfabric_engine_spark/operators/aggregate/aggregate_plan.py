@@ -7,6 +7,7 @@ what becomes of them (`aggregate_run`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -18,7 +19,7 @@ from odfabric_engine_spark.plan.aggregates.aggregate_calls import CallReader, ca
 from odfabric_engine_spark.plan.arrow_types import arrow_type
 from odfabric_engine_spark.plan.group_keys import GroupColumn
 from odfabric_engine_spark.plan.input_tables import InputTable
-from odfabric_engine_spark.plan.partitioning.partition_keys import StageScan
+from odfabric_engine_spark.plan.partitioning.partition_keys import StageScan, stage_schema
 from odfabric_engine_spark.plan.partitioning.stages import GroupStage
 from odfabric_engine_spark.plan.time.tumbling_and_hopping_windows import TimedWindow, find_window
 from odfabric_engine_spark.rows.failing_rows import Described
@@ -31,7 +32,8 @@ class GroupPlan:
     """What a stage of groups needs to run.
 
     `rows` makes keys and inputs from rows below, `groups` makes output rows. `window` is the tumbling window of an event time by
-    which groups close, None if they are final at once, or if branches of a UNION make their windows apart.
+    which groups close, None if they are final at once, or if branches of a UNION make their windows apart. `streams`: rows of the
+    inputs are read and summed piece by piece.
     """
 
     def __init__(self, catalyst: Catalyst, stage: GroupStage, tables: Mapping[str, InputTable]) -> None:
@@ -58,13 +60,15 @@ class GroupPlan:
             always=stage.always,
         )
         self.window = self._timed_window(tables)
+        self.streams = self._streams()
 
-    @property
-    def streams(self) -> bool:
-        """Whether rows of the inputs are read and summed piece by piece.
+    @cached_property
+    def output_schema(self) -> pa.Schema:
+        """Rows of the output as they go to another stage."""
+        return stage_schema(self.stage.output)
 
-        Each makes rows of one group only, and groups close by windows that the inputs have in common.
-        """
+    def _streams(self) -> bool:
+        """Each row makes rows of one group only, and all inputs close groups by the same windows."""
         inputs = all(scan.kind == "input" for scan in self.stage.scans)
         expands = any(simple_name(node) == "Expand" for node in walk_plan(self.stage.below))
         closes_apart = self.stage.window is not None and self.window is None
@@ -79,7 +83,7 @@ class GroupPlan:
 
 def _described(scan: StageScan) -> Described:
     source = str(scan.source) if scan.kind == "input" else ""
-    return Described(source, tuple(str(column.name()) for column in scan.columns))
+    return Described(source, scan.column_names)
 
 
 def _row_expressions(

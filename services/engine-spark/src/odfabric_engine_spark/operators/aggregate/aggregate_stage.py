@@ -22,7 +22,6 @@ from odfabric_engine_spark.operators.expiry.expired_rows import Bounds
 from odfabric_engine_spark.operators.expiry.state_expiry import StageExpiry
 from odfabric_engine_spark.operators.keyed_recompute.recompute_run import Watermarks
 from odfabric_engine_spark.operators.row_wise.weighted_mapping import mapped
-from odfabric_engine_spark.plan.partitioning.partition_keys import stage_schema
 from odfabric_engine_spark.rows.change_records import Records
 from odfabric_engine_spark.rows.delta import Delta
 from odfabric_engine_spark.rows.input_scan import weights_of
@@ -57,7 +56,7 @@ class GroupRun:
             plan.shape,
             plan.groups,
             states,
-            output_schema=stage_schema(plan.stage.output) if output is None else output,
+            output_schema=plan.output_schema if output is None else output,
             event_time=order_by,
             call=call,
         )

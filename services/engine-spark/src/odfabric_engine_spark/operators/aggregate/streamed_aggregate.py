@@ -92,7 +92,7 @@ class StreamedAggregate:
         self.late_rows_dropped = 0
         self._plan = plan
         self._aliases = [str(scan.source) for scan in plan.stage.scans]
-        self._columns = [[str(column.name()) for column in scan.columns] for scan in plan.stage.scans]
+        self._columns = [list(scan.column_names) for scan in plan.stage.scans]
         self._rows = rows
         self._lateness_us = lateness_us
         self._tables = tables

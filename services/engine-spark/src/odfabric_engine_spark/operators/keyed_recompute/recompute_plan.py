@@ -21,7 +21,7 @@ from odfabric_engine_spark.plan.partitioning.partition_keys import StageScan, Su
 from odfabric_engine_spark.plan.partitioning.stages import RowsStage
 from odfabric_engine_spark.rows.failing_rows import Described
 from odfabric_engine_spark.rows.row_expressions import RowExpressions
-from odfabric_engine_spark.spark.catalyst.plan_nodes import Attribute, Catalyst
+from odfabric_engine_spark.spark.catalyst.plan_nodes import Catalyst
 
 
 class RowsPlan:
@@ -54,7 +54,7 @@ class RowsPlan:
         orders = {scan: VersionOrder.of(scan, subplan) for subplan in stage.subplans for scan in subplan.scans}
         self.versions = {scan: order for scan, order in orders.items() if order is not None}
         self.output_schema: pa.Schema = stage_schema(stage.output)
-        self.described = [Described(_source(scan), tuple(map(_name, scan.columns))) for scan in stage.scans]
+        self.described = [Described(_source(scan), scan.column_names) for scan in stage.scans]
 
     def kept_schema(self, scan: StageScan) -> pa.Schema:
         """Columns of a scan's state."""
@@ -73,10 +73,6 @@ class RowsPlan:
 
 def _source(scan: StageScan) -> str:
     return str(scan.source) if scan.kind == "input" else ""
-
-
-def _name(column: Attribute) -> str:
-    return str(column.name())
 
 
 def _keys_of(catalyst: Catalyst, scan: StageScan, subplan: Subplan) -> ScanKeys:

@@ -22,6 +22,7 @@ from odfabric_engine_spark.spark.catalyst.plan_nodes import (
     Expression,
     Plan,
     children,
+    column_names,
     expr_id,
     is_attribute,
     references,
@@ -57,6 +58,11 @@ class StageScan:
     def schema(self) -> pa.Schema:
         """Its rows as they go from stage to stage."""
         return stage_schema(self.columns)
+
+    @cached_property
+    def column_names(self) -> tuple[str, ...]:
+        """The names of its columns, of which the JVM is asked once: transactions read them."""
+        return column_names(self.columns)
 
     @property
     def ends(self) -> list[Expression]:

@@ -274,6 +274,11 @@ def output_of(plan: Plan) -> list[Attribute]:
     return reader_of(plan._gateway_client).output(plan)
 
 
+def column_names(columns: Iterable[Attribute]) -> tuple[str, ...]:
+    """The names of columns. Each is a question to the JVM: ask when a query is compiled."""
+    return tuple(str(column.name()) for column in columns)
+
+
 def meaning_of(plan: Plan, *, parsed: bool = False) -> str:
     """A text shared by plans of the same meaning.
 
