@@ -97,6 +97,11 @@ class CatalogEntry:
     sealed_key: bytes | None = None
     remote_url: str | None = None
 
+    @property
+    def is_copy(self) -> bool:
+        """Whether it is changed elsewhere only: it was pulled, and its key is not here."""
+        return self.remote_url is not None and self.sealed_key is None
+
 
 @dataclass(frozen=True, slots=True)
 class OutboxMessage:

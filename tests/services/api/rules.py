@@ -201,6 +201,13 @@ RULES: Mapping[tuple[str, str], Rule] = {
         OnDataset(Action.REWRITE), status=400, code="invalid-request", json={"toSequence": 0}
     ),
     ("POST", "/{account}/{dataset}/compact"): rule(OnDataset(Action.REWRITE), status=202, json={}),
+    ("POST", "/{account}/{dataset}/key/rotate"): rule(OnDataset(Action.REWRITE)),
+    ("POST", "/{account}/{dataset}/key/export"): rule(
+        OnDataset(Action.REWRITE), status=400, code="invalid-request", json={"passphrase": "short"}
+    ),
+    ("POST", "/{account}/{dataset}/key/import"): rule(
+        OnDataset(Action.REWRITE), status=400, code="invalid-request", json={"document": "x", "passphrase": "y"}
+    ),
     ("PUT", "/{account}/{dataset}/watermark"): rule(
         WRITE, status=400, code="invalid-request", json={"watermark": "tomorrow"}
     ),

@@ -76,6 +76,19 @@ class S3Server:
         self.buckets.append(name)
         return name
 
+    def create_public_bucket(self) -> str:
+        """Name of a new empty bucket that everybody may list and read."""
+        name = self.create_bucket()
+        everybody = {
+            "Effect": "Allow",
+            "Principal": "*",
+            "Action": ["s3:GetObject", "s3:ListBucket"],
+            "Resource": [f"arn:aws:s3:::{name}", f"arn:aws:s3:::{name}/*"],
+        }
+        policy = {"Version": "2012-10-17", "Statement": [everybody]}
+        self.client().put_bucket_policy(Bucket=name, Policy=json.dumps(policy))
+        return name
+
 
 @contextmanager
 def s3_server() -> Iterator[S3Server]:

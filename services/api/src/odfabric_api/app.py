@@ -56,7 +56,7 @@ from odfabric_api.routes import (
     uploads,
     variables,
 )
-from odfabric_api.routes.past import reports, rewriting
+from odfabric_api.routes.past import keys, reports, rewriting
 from odfabric_api.routes.provenance import why
 from odfabric_api.shared_reads import SharedReads
 from odfabric_api.timing import TimingMiddleware
@@ -73,7 +73,7 @@ ROUTERS = (
         for module in (
             *(system, signing_keys, platform, sign_in, oidc, accounts, saved_queries, tokens, admin),
             # Before routes of datasets, whose account and dataset would fit their paths too.
-            *(subscriptions, repositories, datasets, rewriting, reports, jobs, flows, query),
+            *(subscriptions, repositories, datasets, rewriting, reports, keys, jobs, flows, query),
             *(data, uploads, state, why, transfer, smart, cursors, changes, collaborators, variables),
         )
     ),

@@ -34,7 +34,7 @@ from odfabric_api.routes import (
     uploads,
     variables,
 )
-from odfabric_api.routes.past import rewriting
+from odfabric_api.routes.past import keys, rewriting
 from odfabric_api.routes.provenance import why
 
 BODY_MODELS: tuple[type[JsonModel], ...] = (
@@ -42,6 +42,8 @@ BODY_MODELS: tuple[type[JsonModel], ...] = (
     rewriting.ResetBody,
     rewriting.CompactBody,
     rewriting.WatermarkBody,
+    keys.ExportKeyBody,
+    keys.ImportKeyBody,
     jobs.PullBody,
     jobs.VerifyBody,
     flows.OnInputsBody,

@@ -68,6 +68,7 @@ class VerifyWish:
     after: str | None = None
     until: str | None = None
     report: bool = False
+    fetch: bool = False
 
 
 class CursorBackend(Protocol):

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from odfabric.model.engine import EngineProgress
     from odfabric.wiring import Node
 
-NOT_THERE = "keys of datasets do not travel over the network"
-
 
 class HeadBackend(Protocol):
     """The log of heads of a dataset, and the key that signs it."""
@@ -66,19 +64,10 @@ class WorkspaceHeads:
 
     def export(self, ref: str, *, passphrase: str | None) -> bytes:
         """See the protocol."""
-        from odfabric.formats.heads.head_log import shown_key
-        from odfabric.formats.heads.key_document import NONCE_BYTES, SALT_BYTES, write_key_document
-
-        entry, entropy = self._resolve(ref), self._node.ports.entropy
-        found = self._node.heads.export(entry, by=self._node.operator)
-        return write_key_document(
-            entry.id,
-            found.private,
-            signer=shown_key(found.public),
-            passphrase=passphrase,
-            salt=entropy.random_bytes(SALT_BYTES),
-            nonce=entropy.random_bytes(NONCE_BYTES),
-        )
+        entry, heads, by = self._resolve(ref), self._node.heads, self._node.operator
+        if passphrase is not None:
+            return heads.export_sealed(entry, passphrase=passphrase, by=by)
+        return heads.document(entry, heads.export(entry, by=by), passphrase=None)
 
     def import_(self, ref: str, document: bytes, *, passphrase: str | None) -> None:
         """See the protocol."""
@@ -90,7 +79,7 @@ class WorkspaceHeads:
 
 
 class NodeHeads:
-    """A `HeadBackend` on a node over HTTP, which shows the log and moves no keys."""
+    """A `HeadBackend` on a node over HTTP: keys travel sealed, datasets elsewhere are verified by a workspace."""
 
     def __init__(self, send: Send, path_of: PathOf) -> None:
         self._send = send
@@ -106,20 +95,28 @@ class NodeHeads:
         raise InvalidRequest(f"{url} is verified by a workspace", hint="leave --node out")
 
     def rotate(self, ref: str) -> str:
-        """Never: the node's operator does it."""
-        raise _refused(ref)
+        """See the protocol."""
+        return str(self._send("POST", f"{self._path_of(ref)}/key/rotate").json()["signer"])
 
     def export(self, ref: str, *, passphrase: str | None) -> bytes:
-        """Never: the node's operator does it."""
-        raise _refused(ref)
+        """See the protocol. Only sealed."""
+        if passphrase is None:
+            raise _unsealed(ref)
+        return self._send("POST", f"{self._path_of(ref)}/key/export", json={"passphrase": passphrase}).content
 
     def import_(self, ref: str, document: bytes, *, passphrase: str | None) -> None:
-        """Never: the node's operator does it."""
-        raise _refused(ref)
+        """See the protocol. Only sealed."""
+        if passphrase is None:
+            raise _unsealed(ref)
+        body = {"document": document.decode(), "passphrase": passphrase}
+        self._send("POST", f"{self._path_of(ref)}/key/import", json=body)
 
 
-def _refused(ref: str) -> InvalidRequest:
-    return InvalidRequest(f"{ref}: {NOT_THERE}", hint="do it on the node's own machine, with --workspace")
+def _unsealed(ref: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"{ref}: a key goes over the network only sealed",
+        hint="give it a passphrase, or do it on the node's own machine with --workspace",
+    )
 
 
 def place_of(ref: str) -> str | None:

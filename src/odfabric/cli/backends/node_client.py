@@ -311,7 +311,7 @@ class NodeBackend:
         path = f"{self._path(ref)}/verify"
         members = {"data": wish.data, "replay": wish.replay, "after": wish.after, "until": wish.until}
         body = {name: value for name, value in members.items() if value is not None}
-        body |= {"report": True} if wish.report else {}
+        body |= {name: True for name, wished in (("report", wish.report), ("fetch", wish.fetch)) if wished}
         answer = self.connection.patiently(lambda: self.connection.attempt("POST", path, json=body), repeats=True)
         return dict(self._finished(answer))
 

@@ -311,6 +311,7 @@ class WorkspaceBackend:
             after=reports.block(entry, wish.after),
             until=reports.block(entry, wish.until),
             report=wish.report,
+            fetch=wish.fetch,
         )
         job = self._node.requests.verify(entry, options)
         return dict(self._finish(job))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -11,6 +12,9 @@ from odfabric.cli.backends.backend import VerifyWish, check_file
 from odfabric.cli.context import backend_of, context_of
 from odfabric.cli.ingest_results import counted
 from odfabric.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from odfabric.cli.output import Output
 
 REF = typer.Argument(help="Name, account/name or did:odf:... of a dataset")
 REFS = typer.Argument(help="Names, account/names or did:odf:... of datasets")
@@ -35,6 +39,9 @@ def verify(
     after: str = typer.Option("", "--from", help="Only blocks after this one, by hash or number"),
     until: str = typer.Option("", "--to", help="Only blocks up to this one, by hash or number"),
     report: str = typer.Option("", help="File for a signed report of what was checked"),
+    fetch: bool = typer.Option(
+        False, "--fetch", help="Fetch what is missing or damaged here from pull and push aliases and repositories"
+    ),
 ) -> None:
     """Verify chains, objects and, by re-execution, transactions.
 
@@ -54,41 +61,66 @@ def verify(
         after=after or None,
         until=until or None,
         report=bool(report),
+        fetch=fetch,
     )
     output = context_of(context).output
-    errors: list[object] = []
-    written: dict[str, object] = {}
+    found = _Found()
     with backend_of(context_of(context), output, pulls=True) as backend:
         for ref in refs:
             if (url := place_of(ref)) is not None:
-                if report:
-                    raise InvalidRequest(f"{ref} is elsewhere", hint="pull it, and verify the copy for a report")
+                if report or fetch:
+                    raise InvalidRequest(f"{ref} is elsewhere", hint="pull it, and verify the copy")
                 elsewhere = dict(backend.heads.verify(url))
-                wrong = elsewhere["errors"]
-                assert isinstance(wrong, list)
-                errors += wrong
+                found.add_elsewhere(elsewhere)
                 if not output.as_json:
                     show_report(output, ref, elsewhere)
                 continue
-            found = backend.verify(ref, wish)
-            problems = found["errors"]
-            assert isinstance(problems, list)
-            errors += problems
+            answer = backend.verify(ref, wish)
+            found.add(ref, answer, fetch=fetch)
             if not output.as_json:
-                output.result(None, f"{ref}: {'verified' if not problems else counted(len(problems), 'problem')}")
-                for problem in problems:
-                    output.result(None, f"  {problem['kind']}: {problem['message']}")
-                    for what in ("block", "object"):
-                        if problem[what]:
-                            output.result(None, f"    {what:6} {problem[what]}")
+                _show(output, ref, answer)
             if report:
-                written = {"report": _write(report, found["report"])}
+                found.members["report"] = _write(report, answer["report"])
                 if not output.as_json:
                     output.result(None, f"  the signed report is in {report}")
     if output.as_json:
-        output.document({"ok": not errors, "errors": errors, **written})
-    if errors:
+        output.document({"ok": not found.errors, "errors": found.errors, **found.members})
+    if found.errors:
         raise typer.Exit(1)
+
+
+@dataclass(slots=True)
+class _Found:
+    """What verifications have found, and further members of the answer in JSON."""
+
+    errors: list[object] = field(default_factory=list)
+    members: dict[str, Any] = field(default_factory=dict)
+
+    def add_elsewhere(self, report: dict[str, Any]) -> None:
+        """The report of a dataset elsewhere."""
+        self.errors += report["errors"]
+        self.members.setdefault("elsewhere", []).append(report)
+
+    def add(self, ref: str, answer: dict[str, Any], *, fetch: bool) -> None:
+        """The answer of a dataset here."""
+        self.errors += answer["errors"]
+        if fetch:
+            for name in ("fetched", "notFetched"):
+                self.members.setdefault(name, []).extend(answer[name])
+
+
+def _show(output: Output, ref: str, answer: dict[str, Any]) -> None:
+    problems = answer["errors"]
+    for each in answer.get("fetched", []):
+        output.result(None, f"{ref}: fetched {each['folder']} {each['object']} from {each['from']}")
+    for line in answer.get("notFetched", []):
+        output.result(None, f"  {line}")
+    output.result(None, f"{ref}: {'verified' if not problems else counted(len(problems), 'problem')}")
+    for problem in problems:
+        output.result(None, f"  {problem['kind']}: {problem['message']}")
+        for what in ("block", "object"):
+            if problem[what]:
+                output.result(None, f"    {what:6} {problem[what]}")
 
 
 def verify_report(context: typer.Context, file: str = FILE) -> None:
@@ -110,6 +142,8 @@ def verify_report(context: typer.Context, file: str = FILE) -> None:
         output.result(None, f"dataset {read.dataset}")
         output.result(None, f"block   {read.block}")
         output.result(None, f"checked {members.get('mode')}{by} at {read.at}: {_counts(members)}")
+        if isinstance(heads := members.get("signed"), dict):
+            output.result(None, f"heads   signed by {heads['signer']}, entries: {heads['entries']}")
         output.result(None, "result  " + ("verified" if read.ok else counted(int(members["problems"]), "problem")))
         for skipped in members.get("skipped", []):
             output.result(None, f"skipped {skipped}")

@@ -38,6 +38,8 @@ class ProblemKind(Enum):
     CHECKPOINT_DOES_NOT_MATCH_METADATA = "CheckpointDoesNotMatchMetadata"
     DATA_NOT_REPRODUCIBLE = "DataNotReproducible"
     VERIFY_TRANSFORM = "VerifyTransform"
+    HEAD_LOG_INVALID = "HeadLogInvalid"
+    ENGINE_RECORD_INVALID = "EngineRecordInvalid"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

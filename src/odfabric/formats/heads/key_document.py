@@ -41,13 +41,18 @@ def write_key_document(
     if passphrase is None:
         value["private"] = _base64(private)
     else:
-        if len(passphrase) < PASSPHRASE_CHARACTERS_MIN:
-            raise InvalidRequest(
-                f"a passphrase has at least {PASSPHRASE_CHARACTERS_MIN} characters", place=Place(field="passphrase")
-            )
+        check_passphrase(passphrase)
         sealed = ChaCha20Poly1305(_derived(passphrase, salt)).encrypt(nonce, private, _context(dataset))
         value |= {"kdf": "scrypt", "salt": _base64(salt), "nonce": _base64(nonce), "sealed": _base64(sealed)}
     return canonical_json(value).encode() + b"\n"
+
+
+def check_passphrase(passphrase: str) -> None:
+    """Raise InvalidRequest for a passphrase that is too short."""
+    if len(passphrase) < PASSPHRASE_CHARACTERS_MIN:
+        raise InvalidRequest(
+            f"a passphrase has at least {PASSPHRASE_CHARACTERS_MIN} characters", place=Place(field="passphrase")
+        )
 
 
 def is_sealed_document(data: bytes) -> bool:

@@ -30,6 +30,8 @@ def verify_members(request: VerifyRequest) -> dict[str, object]:
         members["until"] = str(request.until)
     if request.report:
         members["report"] = True
+    if request.fetch:
+        members["fetch"] = True
     return members
 
 
@@ -44,4 +46,5 @@ def read_verify_request(job: Job) -> VerifyRequest:
         after=members.parsed_or_none("after", parse_multihash),
         until=members.parsed_or_none("until", parse_multihash),
         report=members.flag_or_false("report"),
+        fetch=members.flag_or_false("fetch"),
     )

@@ -147,7 +147,8 @@ class VerifyRequest:
     Transactions are verified by re-execution.
 
     `head` is the head when it was asked for; jobs of older releases do not say it. Objects and transactions of the blocks `(after, until]` are
-    checked, None being the seed and the head. With `report` the result has a signed report.
+    checked, None being the seed and the head. With `report` the result has a signed report, with `fetch` what is missing here is fetched
+    from where copies are.
     """
 
     dataset: DatasetId
@@ -157,6 +158,7 @@ class VerifyRequest:
     after: Multihash | None = None
     until: Multihash | None = None
     report: bool = False
+    fetch: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -77,7 +77,7 @@ def set_info(
     Raises Changed if another version is in force, InvalidRequest for a copy, InvalidBlock for an event that the chain does not admit.
     """
     access.require(subject, Action.WRITE, entry)
-    if entry.remote_url is not None:
+    if entry.is_copy:
         raise InvalidRequest(f"{entry.alias} is a copy", hint="its owner changes it, and a pull brings the change")
     wanted = tuple(events)
 

@@ -116,7 +116,7 @@ def clear_dataset(entry: CatalogEntry, *, run: JobRun, ports: CompactPorts) -> C
 
 def check_own(entry: CatalogEntry) -> None:
     """Raise InvalidRequest for a copy, whose history is that of its source."""
-    if entry.remote_url is not None:
+    if entry.is_copy:
         raise InvalidRequest(
             f"{entry.alias} is a copy of {entry.remote_url}",
             hint="its owner rewrites it there; `odf pull --force` follows",

@@ -60,7 +60,7 @@ def set_watermark(
         raise InvalidRequest(
             f"{entry.alias} is computed: its watermark is that of its inputs", hint="set the watermark of an input"
         )
-    if entry.remote_url is not None:
+    if entry.is_copy:
         raise InvalidRequest(f"{entry.alias} is a copy", hint="its owner sets the watermark, and a pull brings it here")
 
     def build(base: Head) -> PlannedCommit | None:

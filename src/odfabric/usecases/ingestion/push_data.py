@@ -144,8 +144,11 @@ def _check_acceptable(entry: CatalogEntry, request: PushData, *, repository: Rep
         raise InvalidRequest(
             f"{entry.alias} is a derivative dataset", hint="push to its inputs; they are root datasets"
         )
-    if entry.remote_url is not None:
-        raise InvalidRequest(f"{entry.alias} is a copy of {entry.remote_url}", hint="push to the original")
+    if entry.is_copy:
+        raise InvalidRequest(
+            f"{entry.alias} is a copy of {entry.remote_url}",
+            hint="push to the original, or move its key here: `odf key export` there, `odf key import` here",
+        )
     key = request.idempotency_key
     if key is not None and not 0 < len(key) <= IDEMPOTENCY_KEY_CHARACTERS_MAX:
         raise InvalidRequest(

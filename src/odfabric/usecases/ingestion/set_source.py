@@ -89,7 +89,7 @@ def set_source(
     """
     entry = repository.resolve(snapshot.name)
     access.require(subject, Action.WRITE, entry)
-    if entry.remote_url is not None:
+    if entry.is_copy:
         raise InvalidRequest(f"{entry.alias} is a copy", hint="its owner changes the sources, and a pull brings them")
     if entry.kind is not DatasetKind.ROOT:
         raise InvalidRequest(f"{entry.alias} is a derivative dataset", hint="it has a transform in place of sources")

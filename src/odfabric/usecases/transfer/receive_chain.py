@@ -126,6 +126,7 @@ def receive_chain(
     planned = plan_receipt(arriving, landing, ports=ports)
     if planned is None:
         if log is not None:
+            log.check_lineage(_numbers_here(log.dataset, ports.repository))
             log.note()
             log.keep(landing.alias, by=run.actor, commits=ports.commits)
         return None
@@ -186,6 +187,14 @@ def _numbers(planned: PlannedReceipt, repository: Repository) -> Callable[[Multi
         row = repository.chains.row(planned.entry.id, block)
         kept = row is not None and (first is None or row.sequence_number < first)
         return row.sequence_number if row is not None and kept else None
+
+    return number_of
+
+
+def _numbers_here(dataset: DatasetId, repository: Repository) -> Callable[[Multihash], int | None]:
+    def number_of(block: Multihash) -> int | None:
+        row = repository.chains.row(dataset, block)
+        return None if row is None else row.sequence_number
 
     return number_of
 

@@ -27,6 +27,8 @@ class ReceivedLog:
     """
 
     dataset: DatasetId
+    taken: Multihash
+    """Head up to which the chain is taken unless it follows the log."""
     judged: JudgedLog | None
     judge: LogJudge
     shown: str
@@ -40,13 +42,22 @@ class ReceivedLog:
 
     @property
     def moves(self) -> tuple[SignedMove, ...]:
-        """Entries that are written with the move of the head."""
-        return () if self.judged is None or self.judged.replaces else self.judged.moves
+        """Entries that are written with the move of the head: those up to the head that is taken."""
+        return () if self.judged is None or self.judged.replaces else self._up_to_head(self.judged.moves)
+
+    def _up_to_head(self, moves: tuple[SignedMove, ...]) -> tuple[SignedMove, ...]:
+        if self.follows:
+            return moves
+        ends = (at for at in range(len(moves), 0, -1) if moves[at - 1].move.new_head == self.taken)
+        return moves[: next(ends, 0)]
 
     def check_lineage(self, number_of: Callable[[Multihash], int | None]) -> None:
         """Hold what the log says of moves against the chain. Raises CorruptedSource."""
-        if self.judged is not None and self.follows:
-            check_lineage(self.judged.moves, number_of)
+        if self.judged is None:
+            return
+        moves = self.judged.moves if self.judged.replaces else self.moves
+        before = self.judge.kept(self.dataset, moves[0].move.sequence - 1) if moves else None
+        check_lineage(moves if before is None or self.judged.replaces else (before, *moves), number_of)
 
     def note(self) -> None:
         """Remember what was seen."""
@@ -78,7 +89,7 @@ class ReceivedLog:
         try:
             logs.add(
                 self.dataset,
-                [each for each in judged.moves if self.judge.kept(self.dataset, each.move.sequence) is None],
+                [each for each in self.moves if self.judge.kept(self.dataset, each.move.sequence) is None],
             )
         except Changed:
             return  # another pull has kept the same, or more
@@ -99,4 +110,6 @@ def receive_log(
     judged = judge.judge(dataset, head, place, shown=shown, force=force)
     if force and judged is not None and judged.head != head:
         judged = None  # another head than the signed one is wanted: the copy is not signed
-    return ReceivedLog(dataset=dataset, judged=judged, judge=judge, shown=shown, force=force, follows=follows)
+    return ReceivedLog(
+        dataset=dataset, taken=head, judged=judged, judge=judge, shown=shown, force=force, follows=follows
+    )

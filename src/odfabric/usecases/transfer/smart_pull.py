@@ -27,7 +27,7 @@ from odfabric.ports.transfer.conversations import Conversation, Conversations, L
 from odfabric.ports.transfer.nodes import RemoteNodes
 from odfabric.usecases.ingestion.commit_result import CommitResult
 from odfabric.usecases.jobs.job_run import JobRun
-from odfabric.usecases.transfer.arriving_chain import ArrivingChain
+from odfabric.usecases.transfer.arriving_chain import ArrivingChain, ReceivedBlocks
 from odfabric.usecases.transfer.receive_chain import Landing, ReceivePorts, receive_chain
 from odfabric.usecases.transfer.receive_objects import missing_objects
 from odfabric.usecases.transfer.smart_objects import SmartObjects
@@ -74,7 +74,14 @@ def smart_pull(
     with peers.conversations.open(url, "pull") as talk, exchange.session() as folder:
         plan = _plan(talk, entry, base, landing, url, peers=peers, ports=ports)
         result = None
-        if plan.num_blocks:
+        if not plan.num_blocks and base is not None:
+            # The log may go on without blocks, and a place that is up to date may be a frozen one.
+            remote = remotes.open(url)
+            same = ArrivingChain(
+                head=base.hash, blocks=ReceivedBlocks(remote, folder), objects=remote, shown=url, log=remote
+            )
+            receive_chain(same, landing, folder=folder, run=run, ports=ports)
+        elif plan.num_blocks:
             batch = _batch(talk, plan, folder, OwnBlocks(entry, ports.repository), url, peers=peers)
             missing = _missing(batch.blocks, entry, ports)
             objects = SmartObjects(

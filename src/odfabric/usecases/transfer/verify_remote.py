@@ -13,8 +13,9 @@ from pathlib import Path
 from odfabric.domain.chain.state import ChainState
 from odfabric.domain.chain.walk import walk
 from odfabric.domain.heads.head_history import check_lineage
-from odfabric.errors import CorruptedSource, OdfError
+from odfabric.errors import CorruptedSource, NotFound, OdfError, Place
 from odfabric.formats.heads.head_log import shown_key
+from odfabric.formats.identifiers.dataset_layout import HEAD_LOG
 from odfabric.model.commit import EncodedBlock
 from odfabric.model.engine import EngineProgress
 from odfabric.model.heads.head_log import HANDED_OVER
@@ -28,6 +29,8 @@ from odfabric.usecases.heads.judge_log import JudgedLog, LogJudge
 from odfabric.usecases.transfer.arriving_chain import ReceivedBlocks
 from odfabric.usecases.transfer.receive_chain import check_chain
 from odfabric.usecases.transfer.receive_objects import ObjectReceiver, unique_objects
+
+HEAD_MISSING = "head-missing"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,13 +89,30 @@ def verify_remote(
     found = RemoteReport(url)
     with ports.exchange.session() as folder:
         try:
-            found.head = remote.head()
+            found.head = _head(remote)
             _verify(remote, found, folder, report, ports)
         except OdfError as error:
             if error.code in ("not-found", "forbidden", "unavailable", "unauthenticated"):
                 raise
             found.found(error)
     return found.to_value()
+
+
+def _head(remote: RemoteDataset) -> Multihash:
+    """The head there.
+
+    Raises CorruptedSource by rule `head-missing` where only the signed log was left, NotFound where no dataset is.
+    """
+    try:
+        return remote.head()
+    except NotFound:
+        if remote.ref(HEAD_LOG) is None:
+            raise
+    raise CorruptedSource(
+        "refs/head is missing beside a head log",
+        place=Place(rule=HEAD_MISSING),
+        hint="the keeper of the place took it away, or a push broke off: take another place",
+    ) from None
 
 
 def _verify(

@@ -107,16 +107,27 @@ def engine_records(
 
     Raises Corrupt for a record that is none, or whose signature is not one of its signer.
     """
+    return (value for value, _ in signed_engine_records(dataset, objects=objects, block=block))
+
+
+def signed_engine_records(
+    dataset: DatasetId, *, objects: ObjectStore, block: Multihash | None = None
+) -> Iterator[tuple[Mapping[str, object], bytes | None]]:
+    """The same, each with the key that signed it, None for an unsigned one. Raises Corrupt.
+
+    Whether that key is one of the dataset's is for the caller to judge.
+    """
     for key in objects.keys(engine_records_prefix(dataset, block)):
+        signer = None
         try:
             value = json.loads(objects.read_bytes(key, size_max=RECORD_BYTES_MAX))
             if isinstance(value, dict):
-                record_signer(dataset, value)
+                signer = record_signer(dataset, value)
         except ValueError:
             value = None
         if not isinstance(value, dict):
             raise Corrupt("a record of an engine cannot be read", object_name=key)
-        yield value
+        yield value, signer
 
 
 def makers(dataset: DatasetId, block: Multihash, *, objects: ObjectStore) -> list[EngineIdentity]:

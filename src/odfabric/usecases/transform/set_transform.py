@@ -87,7 +87,7 @@ def set_transform(
     """
     entry = repository.resolve(snapshot.name)
     access.require(subject, Action.WRITE, entry)
-    if entry.remote_url is not None:
+    if entry.is_copy:
         raise InvalidRequest(
             f"{entry.alias} is a copy", hint="its owner changes the transform, and a pull brings it here"
         )

@@ -37,7 +37,10 @@ PROBLEMS_TOLD_MAX = 20
 
 
 def report_members(entry: CatalogEntry, options: VerifyOptions, found: VerificationReport) -> dict[str, Any]:
-    """What a report says of a verification."""
+    """What a report says of a verification.
+
+    `signed` is `{signer, entries, engineRecords}`, None for a dataset that nobody signs.
+    """
     engine = found.engine
     return {
         "dataset": str(entry.id),
@@ -48,6 +51,7 @@ def report_members(entry: CatalogEntry, options: VerifyOptions, found: Verificat
         "objects": found.counts.objects,
         "transactions": found.counts.transactions,
         "engine": None if engine is None else {"name": engine.name, "version": engine.version, "digest": engine.digest},
+        "signed": None if found.heads is None else found.heads.to_value(),
         "startedAt": str(found.started_at.truncated_to_millis()),
         "endedAt": str(found.ended_at.truncated_to_millis()),
         "ok": not found.problems,

@@ -32,7 +32,7 @@ class VerifyOptions:
 
     `after` and `until` bound the blocks whose objects and transactions are checked: those of `(after, until]`; None is the seed and the head.
     The chain itself is always judged from the seed to `until`, for a block is right only after those before it. With `report` the
-    result has a signed report.
+    result has a signed report, with `fetch` what is missing here is fetched first from where copies are.
     """
 
     data: bool = True
@@ -40,6 +40,7 @@ class VerifyOptions:
     after: Multihash | None = None
     until: Multihash | None = None
     report: bool = False
+    fetch: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,10 +53,29 @@ class CheckedCounts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedHeads:
+    """Who signs the dataset now, entries of its head log, and its records of engines.
+
+    `records_unsigned` were written where the key was not.
+    """
+
+    signer: str
+    entries: int
+    records_signed: int
+    records_unsigned: int
+
+    def to_value(self) -> dict[str, object]:
+        """As JSON."""
+        records = {"signed": self.records_signed, "unsigned": self.records_unsigned}
+        return {"signer": self.signer, "entries": self.entries, "engineRecords": records}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class VerificationReport:
     """What is wrong, what could not be judged here, and what was checked.
 
-    `head` is the block up to which it was checked, `engine` the one that ran transactions again, None if none did.
+    `head` is the block up to which it was checked, `engine` the one that ran transactions again, None if none did;
+    `heads` None if nobody signs the dataset.
     """
 
     problems: tuple[VerificationProblem, ...]
@@ -63,6 +83,7 @@ class VerificationReport:
     head: Multihash
     counts: CheckedCounts
     engine: EngineInfo | None = None
+    heads: CheckedHeads | None = None
     started_at: Instant
     ended_at: Instant
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,13 +36,16 @@ from odfabric.usecases.chain.check_slice import slice_problems
 from odfabric.usecases.chain.repository import Repository
 from odfabric.usecases.jobs.job_actor import account_of, envelope_of
 from odfabric.usecases.jobs.job_run import JobRun
+from odfabric.usecases.transfer.fetch_missing import Fetching
 from odfabric.usecases.verification.signed_reports import SignReport, report_members
 from odfabric.usecases.verification.verification_run import (
+    PROBLEMS_MAX,
     CheckedCounts,
     Verification,
     VerificationReport,
     VerifyOptions,
 )
+from odfabric.usecases.verification.verify_heads import StoredLogs, verify_heads
 from odfabric.usecases.verification.verify_transactions import links_of, verify_transactions
 
 
@@ -57,10 +60,11 @@ def verify_dataset(
     clock: Clock,
     blocks_max: int,
     replays_at_once: int = 1,
+    heads: StoredLogs | None = None,
 ) -> VerificationReport:
     """All problems found, none if the dataset is what it claims to be.
 
-    `replays_at_once` transactions are run again at a time. Raises InvalidRequest for a range that is none of the chain, NotFound for a
+    `replays_at_once` transactions are run again at a time; `heads` is where head logs are kept. Raises InvalidRequest for a range that is none of the chain, NotFound for a
     block that is not in it, Determinate if the engine is away.
     """
     started = clock.now()
@@ -76,12 +80,14 @@ def verify_dataset(
     if options.replay and not verification.problems and entry.kind is DatasetKind.DERIVATIVE:
         verify_transactions(verification, hashes, first)
     _verify_published(verification, published)
+    checked = verify_heads(verification, hashes, heads) if heads is not None else None
     return VerificationReport(
         problems=tuple(verification.problems),
         skipped=tuple(verification.skipped),
         head=until,
         counts=CheckedCounts(blocks=len(hashes), objects=verification.objects, transactions=verification.transactions),
         engine=verification.engine_info,
+        heads=checked,
         started_at=started,
         ended_at=clock.now(),
     )
@@ -262,6 +268,7 @@ def enqueue_verify(
         after=options.after,
         until=options.until,
         report=options.report,
+        fetch=options.fetch,
     )
     account = account_of(subject)
     asked = json.dumps([account, subject.token, verify_members(request)], sort_keys=True)
@@ -286,11 +293,14 @@ def run_verify(
     clock: Clock,
     blocks_max: int,
     replays_at_once: int = 1,
+    heads: StoredLogs | None = None,
+    fetch: Callable[[CatalogEntry, JobRun], Fetching] | None = None,
     sign: SignReport,
 ) -> dict[str, object]:
     """Run a queued verification; problems are its result, not its failure.
 
-    `sign` signs the report, if one was asked for.
+    `sign` signs the report, if one was asked for. `fetch` begins to fetch what is missing here, if that was asked for: the result says what
+    came from where (`fetched`) and which places gave something else (`notFetched`).
     """
     request = read_verify_request(job)
     options = VerifyOptions(
@@ -299,18 +309,35 @@ def run_verify(
         after=request.after,
         until=request.until,
         report=request.report,
+        fetch=request.fetch,
     )
     entry = repository.resolve(request.dataset)
-    report = verify_dataset(
-        entry,
-        options,
-        run=run,
-        repository=repository,
-        engine=engine,
-        exchange=exchange,
-        clock=clock,
-        blocks_max=blocks_max,
-        replays_at_once=replays_at_once,
-    )
+
+    def verified() -> VerificationReport:
+        return verify_dataset(
+            entry,
+            options,
+            run=run,
+            repository=repository,
+            engine=engine,
+            exchange=exchange,
+            clock=clock,
+            blocks_max=blocks_max,
+            replays_at_once=replays_at_once,
+            heads=heads,
+        )
+
+    report = verified()
     answer = verification_answer(report)
+    if fetch is not None and options.fetch:
+        fetching = fetch(entry, run)
+        if report.problems:
+            fetching.fetch(report.head, frozenset(each.object for each in report.problems if each.object is not None))
+        if fetching.fetched:
+            report = verified()
+        answer = {
+            **verification_answer(report),
+            "fetched": [each.to_value() for each in fetching.fetched],
+            "notFetched": fetching.refused[:PROBLEMS_MAX],
+        }
     return {**answer, "report": sign(report_members(entry, options, report))} if options.report else answer

@@ -5,6 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from odfabric.domain.people.access import Action, Subject
+from odfabric.errors import InvalidRequest, Place
+from odfabric.formats.heads.head_log import shown_key
+from odfabric.formats.heads.key_document import (
+    NONCE_BYTES,
+    SALT_BYTES,
+    check_passphrase,
+    is_sealed_document,
+    read_key_document,
+    write_key_document,
+)
 from odfabric.model.commit import CatalogEntry
 from odfabric.usecases.heads.change_key import ExportedKey, KeyPorts, export_key, import_key, rotate_key
 from odfabric.usecases.heads.serve_log import HeadSigner, HeadsPage, accept_log, describe_heads, serve_log, signer_of
@@ -60,6 +70,39 @@ class HeadVerbs:
         self.core.access.require(by, Action.REWRITE, entry)
         import_key(entry, private, by=by.actor, ports=self._key_ports)
         self.core.commits.publish_log(entry.id)
+
+    def export_sealed(self, entry: CatalogEntry, *, passphrase: str, by: Subject) -> bytes:
+        """The document of the private key, sealed by the passphrase.
+
+        Raises as `export`, InvalidRequest for a short passphrase, before anything is noted.
+        """
+        check_passphrase(passphrase)
+        return self.document(entry, self.export(entry, by=by), passphrase=passphrase)
+
+    def document(self, entry: CatalogEntry, found: ExportedKey, *, passphrase: str | None) -> bytes:
+        """The document of an exported key; without a passphrase it is in the clear."""
+        entropy = self.core.ports.entropy
+        return write_key_document(
+            entry.id,
+            found.private,
+            signer=shown_key(found.public),
+            passphrase=passphrase,
+            salt=entropy.random_bytes(SALT_BYTES),
+            nonce=entropy.random_bytes(NONCE_BYTES),
+        )
+
+    def import_sealed(self, entry: CatalogEntry, document: bytes, *, passphrase: str, by: Subject) -> bytes:
+        """Keep the private key of a sealed document; its public half.
+
+        Raises as `import_`, InvalidRequest for a document that is not sealed or that the passphrase does not open.
+        """
+        self.core.access.require(by, Action.REWRITE, entry)
+        if not is_sealed_document(document):
+            raise InvalidRequest(
+                "the key is not sealed", place=Place(field="document"), hint="export it with a passphrase"
+            )
+        self.import_(entry, read_key_document(entry.id, document, passphrase=passphrase), by=by)
+        return self.core.heads.writer.end(entry.id).signer
 
     @property
     def _key_ports(self) -> KeyPorts:

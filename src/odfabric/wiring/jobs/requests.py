@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from odfabric.domain.people.access import Subject
+from odfabric.domain.people.access import Action, Subject
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.jobs.job import Job
 from odfabric.model.jobs.requests import PullRequest
@@ -75,8 +75,13 @@ class RequestVerbs:
         return job
 
     def verify(self, entry: CatalogEntry, options: VerifyOptions, *, by: Subject | None = None) -> Job:
-        """Queue a verification."""
+        """Queue a verification.
+
+        Raises AccessDenied for one that fetches, without the right to change the dataset.
+        """
         ports, subject = self.core.ports, by or self.core.operator
+        if options.fetch:
+            self.core.access.require(subject, Action.WRITE, entry)
         job = enqueue_verify(
             entry,
             options,

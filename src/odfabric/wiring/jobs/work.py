@@ -15,6 +15,7 @@ from odfabric.domain.people.access import Action, Subject
 from odfabric.domain.transfer.direction import LOCAL, TransferProtocol, choose_protocol, scheme_of
 from odfabric.formats.files.file_rows import RowLimits
 from odfabric.formats.jobs.try_request import read_try_request
+from odfabric.formats.jobs.verify_request import read_verify_request
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.jobs.job import Job, JobKind
 from odfabric.model.jobs.requests import PullRequest, PushToTry
@@ -32,6 +33,7 @@ from odfabric.usecases.jobs.job_actor import asker_of
 from odfabric.usecases.jobs.job_run import JobRun, LeasedRun
 from odfabric.usecases.polling.poll_source import Polled, PollPorts, PollWishes, poll_source
 from odfabric.usecases.provenance.why_job import run_why
+from odfabric.usecases.transfer.fetch_missing import Fetching, FetchPorts
 from odfabric.usecases.transfer.pull_dataset import PullRights, PullVerbs, RemoteCopy, run_pull
 from odfabric.usecases.transfer.pull_remote import pull_remote
 from odfabric.usecases.transfer.receive_chain import Landing, ReceivePorts
@@ -41,6 +43,7 @@ from odfabric.usecases.transfer.smart_pull import smart_pull
 from odfabric.usecases.transform.run_transform import TransformPorts, run_transform
 from odfabric.usecases.verification.signed_reports import SignReport
 from odfabric.usecases.verification.verify_dataset import run_verify
+from odfabric.usecases.verification.verify_heads import StoredLogs
 from odfabric.wiring.datasets.explaining import ProvenanceVerbs
 from odfabric.wiring.engine.engines import transaction_limits
 from odfabric.wiring.jobs.indexes import IndexVerbs
@@ -117,7 +120,7 @@ class JobWork:
 
     def _run_verify(self, job: Job, run: LeasedRun) -> Mapping[str, object]:
         ports = self.core.ports
-        self._check(job, Action.FOLLOW)
+        self._check(job, Action.WRITE if read_verify_request(job).fetch else Action.FOLLOW)
         return run_verify(
             job,
             run,
@@ -127,8 +130,23 @@ class JobWork:
             clock=ports.clock,
             blocks_max=self.core.settings.chain_blocks_max,
             replays_at_once=self.core.settings.replays_at_once,
+            heads=StoredLogs(logs=ports.head_logs, entries_max=self.core.settings.head_log_entries_max),
+            fetch=lambda entry, run: self._fetching(entry, run, self._asker(job)),
             sign=self.sign,
         )
+
+    def _fetching(self, entry: CatalogEntry, run: JobRun, subject: Subject) -> Fetching:
+        ports, settings = self.core.ports, self.core.settings
+        fetching = FetchPorts(
+            repository=self.stored,
+            remotes=ports.remotes,
+            names=self.sharing.names,
+            exchange=ports.exchange,
+            blocks_max=settings.chain_blocks_max,
+            object_bytes_max=settings.object_bytes_max,
+            at_once=settings.transfers_at_once,
+        )
+        return Fetching(entry=entry, subject=subject, ports=fetching, report=run.report)
 
     def _files(self) -> FilePorts:
         ports, settings = self.core.ports, self.core.settings

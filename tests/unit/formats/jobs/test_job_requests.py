@@ -245,6 +245,11 @@ VECTORS = {
         FLOW,
         f'{{"data": true, "dataset": "{DID}", "flow": "run-1", "head": "f1620{HEX}", "replay": false}}',
     ),
+    "verify-and-fetch": (
+        VerifyRequest(dataset=D, data=True, replay=False, head=HEAD, fetch=True),
+        FLOW,
+        f'{{"data": true, "dataset": "{DID}", "fetch": true, "flow": "run-1", "head": "f1620{HEX}", "replay": false}}',
+    ),
     "index": (IndexRequest(D), Envelope(), f'{{"dataset": "{DID}"}}'),
     "judge": (
         UPLOADED,
@@ -336,6 +341,7 @@ def test_the_objects_of_a_job_are_found_whatever_its_kind() -> None:
         "send-all",
         "verify",
         "verify-of-a-flow",
+        "verify-and-fetch",
         "index",
         "why",
         "why-all",

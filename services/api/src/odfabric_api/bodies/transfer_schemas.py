@@ -74,6 +74,24 @@ class SeenHeadView(Answer):
     place: str
 
 
+class SignerAnswer(Answer):
+    """The key that signs a dataset from now on, as `did:key`."""
+
+    signer: str
+
+
+class KeyDocument(Answer):
+    """A private key sealed by a passphrase; members but these are for programs that open it."""
+
+    format: str
+    dataset: str
+    signer: str
+    kdf: str
+    salt: str
+    nonce: str
+    sealed: str
+
+
 class HeadsAnswer(Answer):
     """Who signs a dataset's heads, and the moves, newest first. Signers are `did:key`."""
 

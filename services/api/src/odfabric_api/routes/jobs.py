@@ -63,6 +63,11 @@ class VerifyBody(JsonModel):
         None, max_length=200, description="The last block that is checked, by hash or number; default: the head"
     )
     report: bool = Field(False, description="Put a signed report into the result")
+    fetch: bool = Field(
+        False,
+        description="Fetch what is missing or damaged here from where the dataset was pulled from or pushed to, and from repositories; "
+        "takes the right to change the dataset",
+    )
 
 
 @router.post(
@@ -110,7 +115,7 @@ async def pull(request: Request, found: PullableDataset, caller: Caller) -> Resp
 async def verify(request: Request, entry: FollowableDataset, caller: Caller) -> Response:
     """Chain, objects, and by re-execution every transaction.
 
-    202 with the job; its result is `{ok, errors}`, with `report` if one was asked for.
+    202 with the job; its result is `{ok, errors}`, with `report` if one was asked for, with `fetched` and `notFetched` if it fetches.
     """
     node = node_of(request)
     body = await read_json(request, VerifyBody, bytes_max=node.settings.json_body_bytes_max)
@@ -122,6 +127,7 @@ async def verify(request: Request, entry: FollowableDataset, caller: Caller) -> 
             after=node.reports.block(entry, body.after),
             until=node.reports.block(entry, body.until),
             report=body.report,
+            fetch=body.fetch,
         )
         return accepted(node.requests.verify(entry, options, by=caller))
 
