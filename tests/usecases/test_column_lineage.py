@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from odfabric.model.identity import DatasetAlias, Name
 from odfabric.model.people.account import DatasetRole
 from tests.services.api.people import People
 from tests.usecases.test_ask_why import Story, copy_of
@@ -30,11 +31,12 @@ def test_columns_lead_to_those_of_the_inputs(story: Story) -> None:
     assert node.provenance.columns(story.readings, by=node.operator).behind == ()
 
 
-def test_an_input_that_is_not_known_is_said(story: Story) -> None:
+def test_an_input_without_columns_is_said(story: Story) -> None:
     node = story.memory.node
-    assert node.provenance.columns(story.copied, by=node.operator).problem is None
-    story.change("copied", "SELECT city FROM a WHERE city > ''")
-    assert node.provenance.columns(story.copied, by=node.operator).problem is not None
+    story.memory.add(copy_of("again", "last"))
+    last = node.repository.resolve(DatasetAlias(None, Name("last")))
+    found = node.provenance.columns(last, by=node.operator)
+    assert (found.behind, found.problem) == ((), "the engine does not say what its columns are made of")
 
 
 def test_columns_of_hidden_inputs_are_not_named(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The SQL function `why`: rows of the answer, rights, and what is wrong with a call."""
+"""The SQL function `why`: its rows, rights, and what is wrong with a call."""
 
 from __future__ import annotations
 

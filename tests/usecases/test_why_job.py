@@ -30,7 +30,7 @@ def people(tmp_path: Path) -> People:
 
 
 def of_ann(folder: Path, **settings: Any) -> People:
-    """`ann/copied`, which everybody may read, is made of `ann/readings`, which pia may."""
+    """`ann/copied`, read by all, is made of `ann/readings`, which pia may read."""
     found = People(folder, **settings)
     node, by = found.memory.node, found.subject("ann")
     secret, others = found.add("ann", "readings"), found.add("ann", "others")

@@ -1,4 +1,4 @@
-"""Questions that take long: 202 with a job, its answer, and the page that waits for it."""
+"""Questions that take long: a job, its answer, and the page that waits."""
 
 from __future__ import annotations
 

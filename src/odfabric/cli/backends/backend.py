@@ -268,8 +268,13 @@ class Backend(Protocol):
     def log(self, ref: str, *, limit: int) -> list[dict[str, object]]:
         """`{hash, block}`, newest first."""
 
-    def tail(self, ref: str, *, limit: int, skip: int, as_at: str | None = None) -> list[dict[str, object]]:
-        """The last rows, oldest first. `as_at` is a time or a block."""
+    def tail(
+        self, ref: str, *, limit: int, skip: int, as_at: str | None = None, corrects: bool = False
+    ) -> list[dict[str, object]]:
+        """The last rows, oldest first. `as_at` is a time or a block.
+
+        With `corrects` they have a last column `(corrects)`: the record that a correction or withdrawal is about.
+        """
 
     def state(self, ref: str, *, as_at: str | None, as_of: str | None, limit: int, skip: int) -> dict[str, object]:
         """`{block, sequenceNumber, systemTime, asOf?, source, rows, data, ...}`.
@@ -334,3 +339,13 @@ def check_file(path: str) -> None:
 def media_type_of(path: str) -> str | None:
     """Media type by the file's ending; None leaves it to the source."""
     return MEDIA_TYPES.get(Path(path).suffix.lower())
+
+
+def linked_rows(answer: Mapping[str, Any]) -> list[dict[str, object]]:
+    """Rows of a tail; with `corrects` in the answer they have a column for it."""
+    rows: list[dict[str, object]] = answer["data"]
+    about: Mapping[str, int | None] | None = answer.get("corrects")
+    if about is None:
+        return rows
+    # The first column is the offset, as in every dataset.
+    return [{**row, "(corrects)": about.get(str(next(iter(row.values()))))} for row in rows]

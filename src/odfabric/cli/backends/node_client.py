@@ -22,6 +22,7 @@ from odfabric.cli.backends.backend import (
     VariableBackend,
     VerifyWish,
     WebhookBackend,
+    linked_rows,
     source_text,
 )
 from odfabric.cli.backends.chunked_upload import is_large, push_in_chunks
@@ -256,12 +257,13 @@ class NodeBackend:
             name = str(block.prev_block_hash)
         return found
 
-    def tail(self, ref: str, *, limit: int, skip: int, as_at: str | None = None) -> list[dict[str, object]]:
+    def tail(
+        self, ref: str, *, limit: int, skip: int, as_at: str | None = None, corrects: bool = False
+    ) -> list[dict[str, object]]:
         """The last rows."""
         params = {"limit": str(limit), "skip": str(skip), **({"asAt": as_at} if as_at is not None else {})}
-        rows = self.connection.json("GET", f"{self._path(ref)}/tail", params=params)["data"]
-        assert isinstance(rows, list)
-        return rows
+        params |= {"corrects": "true"} if corrects else {}
+        return linked_rows(self.connection.json("GET", f"{self._path(ref)}/tail", params=params))
 
     def state(self, ref: str, *, as_at: str | None, as_of: str | None, limit: int, skip: int) -> dict[str, object]:
         """The rows at a moment."""

@@ -24,6 +24,7 @@ from odfabric.cli.backends.backend import (
     VariableBackend,
     VerifyWish,
     WebhookBackend,
+    linked_rows,
     source_text,
 )
 from odfabric.cli.backends.cursor_backends import WorkspaceCursors
@@ -271,10 +272,19 @@ class WorkspaceBackend:
             shown.append({"hash": str(link.hash), "block": block_to_manifest(link.block, version=version)})
         return shown
 
-    def tail(self, ref: str, *, limit: int, skip: int, as_at: str | None = None) -> list[dict[str, object]]:
+    def tail(
+        self, ref: str, *, limit: int, skip: int, as_at: str | None = None, corrects: bool = False
+    ) -> list[dict[str, object]]:
         """The last rows."""
-        asked = ReadTail(skip=skip, limit=limit, data_format="JsonAoS", schema_format=None, as_at=_system_moment(as_at))
-        return _rows(self._node.rows.tail(self._resolve(ref), asked))
+        asked = ReadTail(
+            skip=skip,
+            limit=limit,
+            data_format="JsonAoS",
+            schema_format=None,
+            as_at=_system_moment(as_at),
+            corrects=corrects,
+        )
+        return linked_rows(self._node.rows.tail(self._resolve(ref), asked))
 
     def state(self, ref: str, *, as_at: str | None, as_of: str | None, limit: int, skip: int) -> dict[str, object]:
         """The rows at a moment."""

@@ -317,12 +317,13 @@ def tail(
     limit: int = typer.Option(TAIL_ROWS, "--limit", "-n", min=1),
     skip: int = typer.Option(0, min=0, help="Newest rows to leave out"),
     as_at: str = AS_AT,
+    corrects: bool = typer.Option(False, "--corrects", help="Show which record each correction or withdrawal is about"),
 ) -> None:
     """Show the last rows of the changelog."""
     output = context_of(context).output
     known = system_moment(as_at)
     with backend_of(context_of(context), output) as backend:
-        rows = backend.tail(ref, limit=limit, skip=skip, as_at=known)
+        rows = backend.tail(ref, limit=limit, skip=skip, as_at=known, corrects=corrects)
     output.stored_rows(rows)
 
 

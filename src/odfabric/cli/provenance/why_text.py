@@ -81,7 +81,9 @@ def end_text(one: Record) -> str | None:
     file = end.get("file", {})
     if file:
         state = f" of {file['name']}" if "name" in file else f" of content {file['content']}"
-    return f"ingested by block {block['sequence']} at {block['systemTime']}{name}{state}"
+    place = end.get("place")
+    where = f"; {place['message']}" if place else ""
+    return f"ingested by block {block['sequence']} at {block['systemTime']}{name}{state}{where}"
 
 
 def _behind(one: Record) -> str:

@@ -21,7 +21,10 @@ def write_why_request(request: WhyJobRequest, envelope: Envelope) -> str:
 
 
 def why_members(request: WhyJobRequest) -> dict[str, object]:
-    """The question alone, without who asks: requests with the same question are one job."""
+    """The question alone, without who asks.
+
+    Requests with the same question are one job.
+    """
     asked = request.asked
     return {
         "dataset": str(request.dataset),

@@ -86,7 +86,10 @@ def _event(
 
 
 def _of_query(columns: Sequence[Mapping[str, Any]], namespace: str) -> dict[str, Any]:
-    """The facet by a query: what decides that rows are there is behind the whole dataset."""
+    """The facet by a query.
+
+    What decides that rows are there is behind the whole dataset.
+    """
     fields: dict[str, list[dict[str, Any]]] = {}
     whole: dict[tuple[str, str, str], dict[str, Any]] = {}
     for one in columns:

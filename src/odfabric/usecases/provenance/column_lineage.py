@@ -1,4 +1,4 @@
-"""Which columns of its inputs are behind the columns of a derivative, by its transform alone.
+"""Columns of inputs behind the columns of a derivative, by its transform.
 
 Invariant: columns of an input that the reader may not read are no part of the answer. It is of the transform in force and the columns that
 the inputs have now; no rows are read. Not here: how columns are followed through a query (the engine).
@@ -19,7 +19,10 @@ from odfabric.usecases.transform.judge_transform import validate_request
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnBehind:
-    """A column of an input behind an output column; see `model.engine.ColumnLineage` for the words."""
+    """A column of an input behind an output column.
+
+    The words are those of `model.engine.ColumnLineage`.
+    """
 
     output_column: str
     source: CatalogEntry

@@ -191,6 +191,11 @@ def _end_value(one: End) -> dict[str, object]:
         value["source"] = noun_to_value(one.source)
     if one.polled is not None:
         value["file"] = polled_attributes(one.polled)[ATTRIBUTE]
+    if one.place is not None:
+        place: dict[str, object] = {"message": one.place.message}
+        if one.place.record is not None:
+            place |= {"record": one.place.record, "records": one.place.records}
+        value["place"] = place
     if one.inputs:
         value["inputs"] = [_input_value(each) for each in one.inputs]
     return value

@@ -14,6 +14,7 @@ import pyarrow as pa
 from odfabric.errors import Corrupt
 from odfabric.formats.json_values.canonical_json import JsonValue
 from odfabric.formats.json_values.json_rows import DataFormat, rows_to_json
+from odfabric.formats.parquet.column_bounds import column_bounds
 from odfabric.formats.slices.slice_parquet import open_slice
 from odfabric.model.engine import SliceFile
 from odfabric.model.identity import DatasetId
@@ -90,6 +91,13 @@ class SessionFiles:
         rows = OffsetRange.from_wire(data.offset_interval).rows
         with open_slice(self._path(dataset, data.physical_hash), vocabulary) as reader:
             return reader.rows_at(skip=0, limit=rows)
+
+    def least_and_greatest(self, dataset: DatasetId, data: DataSlice, column: str) -> tuple[object, object] | None:
+        """Bounds of a column by the statistics of the slice.
+
+        None if they are not known for all records. Raises Corrupt.
+        """
+        return column_bounds(self._path(dataset, data.physical_hash), column)
 
     def _path(self, dataset: DatasetId, name: Multihash) -> Path:
         path = self._paths.get((dataset, name))

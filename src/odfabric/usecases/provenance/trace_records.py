@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from odfabric.domain.chain.walk import ChainLink
+from odfabric.domain.provenance.place_in_source import PlaceInSource
 from odfabric.domain.provenance.trace import EndReason, Frontier, Group, RecordRef, grouped
 from odfabric.domain.sources.polled_content import PolledContent, polled_content
 from odfabric.domain.transform.transform_plan import TransformPlan
@@ -43,6 +44,7 @@ from odfabric.usecases.provenance.derive_provenance import (
     missing_inputs,
 )
 from odfabric.usecases.provenance.find_block import block_with
+from odfabric.usecases.provenance.root_origins import RootOrigins
 from odfabric.usecases.provenance.session_files import SessionFiles, StoredRecord
 from odfabric.usecases.provenance.withdrawn_record import withdrawn_record
 
@@ -101,6 +103,7 @@ class End:
     message: str
     inputs: tuple[ExecuteTransformInput, ...] = ()
     source: SourceState | None = None
+    place: PlaceInSource | None = None
     polled: PolledContent | None = None
 
 
@@ -205,6 +208,7 @@ class _Tracing:
         self._depth_max = ports.limits.depth_max if asked.depth is None else min(asked.depth, ports.limits.depth_max)
         self._until_ns = ports.clock.now().epoch_ns + int(ports.limits.wall_s_max * 1000) * NANOS_PER_MILLI
         self._columns: dict[RecordRef, set[str]] = {}
+        self._origins = RootOrigins(ports.repository, files)
         self._frontier.add(RecordRef(dataset, offset) for offset in asked.offsets)
 
     def run(self) -> Trace:
@@ -224,6 +228,8 @@ class _Tracing:
             explained = self._explained(group, link, refs, depth)
             for ref in refs:
                 explanation, end = explained[ref]
+                if end is not None and end.reason is EndReason.ROOT:
+                    end = replace(end, place=self._origins.place(ref.offset, group.dataset, link))
                 found[ref] = replace(found[ref], explanation=explanation, end=end)
         self._trace.visited.extend(found.values())
 

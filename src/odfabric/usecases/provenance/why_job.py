@@ -38,7 +38,7 @@ def enqueue_why(
     clock: Clock,
     entropy: Entropy,
 ) -> Job:
-    """Queue the question; an unfinished job of the same asker and question is that job.
+    """Queue the question, or find the unfinished job of the same asker for it.
 
     Raises InvalidRequest, LimitExceeded, Unauthenticated for a stranger.
     """
@@ -79,7 +79,7 @@ def run_why(
 
 
 def kept_answer(job: Job, *, seen: Repository) -> dict[str, object]:
-    """The answer of a job that has succeeded, for a reader who sees the datasets of `seen`.
+    """The answer of a job that has succeeded, for a reader with the view `seen`.
 
     Raises NotFound for another kind of job, one that has not succeeded, and a reader who may not, or no longer, read a dataset that the
     answer shows.

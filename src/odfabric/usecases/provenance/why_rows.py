@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from odfabric.domain.provenance.trace import EndReason, RecordRef
 from odfabric.errors import InvalidRequest, Place
-from odfabric.formats.parquet.why_file import WhyRow
+from odfabric.formats.provenance.why_table import WhyRow
 from odfabric.model.commit import BlockRow, CatalogEntry
 from odfabric.model.identity import DatasetId
 from odfabric.model.provenance import CellRole
@@ -37,11 +37,12 @@ LEFT_OUT = "further records, not followed here: ask why of the record, page by p
 def why_rows(
     entry: CatalogEntry, request: WhyRequest, until: BlockRow, *, ports: TracePorts, progress: ProgressListener
 ) -> Sequence[WhyRow]:
-    """Rows of the answer about one record of a dataset, which is read up to the block `until`.
+    """Rows of the answer about a record of a dataset, read up to block `until`.
 
     Raises what `ask_why` raises, and InvalidRequest for a record of a later block.
     """
-    asked = question_of(entry, request, ports=ports)
+    # A table has no pages: of each input as many records are followed as an answer may visit.
+    asked = question_of(entry, replace(request, limit=ports.limits.records_max), ports=ports)
     for offset in asked.offsets:
         wrote = block_with(RecordRef(entry.id, offset), ports.repository).block
         if wrote.sequence_number > until.sequence_number:
@@ -107,7 +108,7 @@ class _Rows:
             block=str(one.link.hash),
             verified=None if one.explanation is None else one.explanation.provenance.verified,
             reason=None if one.end is None else one.end.reason.value,
-            message=None if one.end is None else one.end.message,
+            message=None if one.end is None else one.end.message if one.end.place is None else one.end.place.message,
         )
 
     def _name(self, dataset: DatasetId) -> str:

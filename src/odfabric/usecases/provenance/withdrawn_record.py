@@ -44,7 +44,7 @@ def withdrawn_record(
         if sought is None:
             sought = table.slice(offset - interval.begin, 1)
             table = table.slice(0, offset - interval.begin)
-        for position in _equal_rows_down(table, sought, vocabulary):
+        for position in equal_rows_down(table, sought, vocabulary):
             op = OperationType(table.column(vocabulary.operation_type)[position].as_py())
             due += 1 if side_of(op) is Side.BEFORE else -1
             if due == 0:
@@ -55,7 +55,8 @@ def withdrawn_record(
     return None
 
 
-def _equal_rows_down(table: pa.Table, sought: pa.Table, vocabulary: DatasetVocabulary) -> Iterator[int]:
+def equal_rows_down(table: pa.Table, sought: pa.Table, vocabulary: DatasetVocabulary) -> Iterator[int]:
+    """Positions in a table of rows that equal the one of `sought`, last first."""
     given = (vocabulary.offset, vocabulary.operation_type, vocabulary.system_time)
     names = [name for name in sought.column_names if name not in given and name in table.column_names]
     exact = _values(sought, 0, names)

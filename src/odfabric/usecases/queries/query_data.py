@@ -7,8 +7,8 @@ before the engine starts. Not here: whether the SQL is admissible (the engine's 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -17,7 +17,7 @@ from odfabric.domain.chain.schema_evolution import current_schema
 from odfabric.domain.chain.walk import data_slices_down
 from odfabric.errors import InvalidRequest, LimitExceeded, NotFound, Place
 from odfabric.formats.identifiers.references import parse_dataset_ref
-from odfabric.formats.parquet.why_file import WHY_SCHEMA, write_why_rows
+from odfabric.formats.provenance.why_table import WHY_SCHEMA, write_why_rows
 from odfabric.formats.slices.arrow_schema import arrow_to_data_schema
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.data_schema import DataSchema
@@ -33,11 +33,11 @@ from odfabric.ports.datasets.exchange import Exchange
 from odfabric.ports.engine import Engine, ProgressListener
 from odfabric.usecases.chain.moments import block_at, state_at
 from odfabric.usecases.chain.repository import Repository
-from odfabric.usecases.provenance.trace_records import TracePorts
 from odfabric.usecases.queries.table_functions import (
     Calling,
     CallTable,
     ComputedRows,
+    Explain,
     Find,
     calls_of,
     is_why,
@@ -114,7 +114,7 @@ def query_data(
     repository: Repository,
     engine: Engine,
     exchange: Exchange,
-    trace: TracePorts,
+    explaining: Callable[[int], Explain],
     limits: QueryLimits,
     progress: ProgressListener,
 ) -> QueryAnswer:
@@ -122,7 +122,8 @@ def query_data(
 
     The caller reads the answer before the session ends.
 
-    `repository` is as the caller sees it: other datasets do not exist for the query. `trace` is for calls of `why`.
+    `repository` is as the caller sees it: other datasets do not exist for the query. `explaining` answers so many
+    calls of `why`, which together take no longer than one.
 
     Raises InvalidQuery, LimitExceeded, InvalidRequest for skip and limit, NotFound for a dataset or block that is not here.
     """
@@ -136,8 +137,7 @@ def query_data(
         repository=repository,
         find=find,
         as_of=request.as_of,
-        trace=_within(trace, limits, traces=sum(map(is_why, calls))),
-        progress=progress,
+        explain=explaining(sum(map(is_why, calls))),
     )
     found = {call: resolved(call, calling) for call in calls}
     inputs += [_called(call, what, files) for call, what in found.items()]
@@ -168,12 +168,6 @@ def _check_request(request: QueryData, limits: QueryLimits) -> None:
         raise LimitExceeded("the query is too long", limit="query_text_bytes_max", maximum=limits.text_bytes_max)
     if request.skip < 0 or request.limit < 0:
         raise InvalidRequest("skip and limit must not be negative")
-
-
-def _within(trace: TracePorts, limits: QueryLimits, *, traces: int) -> TracePorts:
-    """Ports of one of several traces, which together take no longer than one may, or a query."""
-    wall_s_max = min(trace.limits.wall_s_max, limits.wall_s_max) / max(1, traces)
-    return replace(trace, limits=replace(trace.limits, wall_s_max=wall_s_max))
 
 
 def _mentioned(sql: str, repository: Repository) -> Iterator[PinnedDataset]:

@@ -18,17 +18,14 @@ from odfabric.domain.chain.state import ChainState
 from odfabric.errors import InvalidInput, InvalidRequest, LimitExceeded, NotFound
 from odfabric.formats.engine_messages.table_calls import TABLE_FUNCTIONS, calls_in
 from odfabric.formats.identifiers.moments import parse_event_moment, parse_system_moment
-from odfabric.formats.parquet.why_file import WhyRow
+from odfabric.formats.provenance.why_table import WhyRow
 from odfabric.model.commit import BlockRow, CatalogEntry
 from odfabric.model.instant import Instant
 from odfabric.model.multihash import Multihash
 from odfabric.model.table_function import CallRefusal, Projection, TableCall
-from odfabric.ports.engine import ProgressListener
+from odfabric.model.why_request import WhyRequest
 from odfabric.usecases.chain.moments import block_at, state_at
 from odfabric.usecases.chain.repository import Repository
-from odfabric.usecases.provenance.trace_records import TracePorts
-from odfabric.usecases.provenance.why_request import WhyRequest
-from odfabric.usecases.provenance.why_rows import why_rows
 from odfabric.usecases.state.read_state import check_event_time
 
 CALLS_MAX = 20
@@ -40,6 +37,13 @@ Find = Callable[[str], tuple[CatalogEntry, Multihash]]
 """The dataset of a name in a query, and the last block up to which it is read.
 
 Raises NotFound, InvalidName.
+"""
+
+
+Explain = Callable[[CatalogEntry, WhyRequest, BlockRow], Sequence[WhyRow]]
+"""Why a record of a dataset is there, which is read up to a block; nothing is followed further than the limits of a trace allow.
+
+Raises NotFound, InvalidInput, LimitExceeded, Determinate if the engine is away, Corrupt.
 """
 
 
@@ -70,14 +74,13 @@ CallTable = ReadSlices | ComputedRows
 class Calling:
     """What handlers work with.
 
-    `as_of` is the moment of the whole query; `trace` sees as much as `repository` does, and `progress` ends it by raising.
+    `as_of` is the moment of the whole query; `explain` sees as much as `repository` does.
     """
 
     repository: Repository
     find: Find
     as_of: Instant | None
-    trace: TracePorts
-    progress: ProgressListener
+    explain: Explain
 
 
 def calls_of(sql: str) -> tuple[TableCall, ...]:
@@ -92,7 +95,7 @@ def calls_of(sql: str) -> tuple[TableCall, ...]:
 
 
 def is_why(call: TableCall) -> bool:
-    """Whether a call asks why a record is there, which the engine works on before the query."""
+    """Whether a call asks why a record is there, which is answered first."""
     return call.name == _WHY
 
 
@@ -106,7 +109,10 @@ def without_calls(sql: str) -> str:
 
 
 def resolved(call: TableCall, given: Calling) -> CallTable | CallRefusal:
-    """What a call reads, or why it reads nothing. Raises Corrupt, and Determinate if the engine is away."""
+    """What a call reads, or why it reads nothing.
+
+    Raises Corrupt, and Determinate if the engine is away.
+    """
     hint = f"write {TABLE_FUNCTIONS[call.name]}"
     least, most, handler = _FUNCTIONS[call.name]
     if not least <= len(call.arguments) <= most:
@@ -173,10 +179,8 @@ def _why(arguments: tuple[str, ...], given: Calling) -> ComputedRows:
         columns=(column,) if column else (),
         kinds=("witnesses", "trigger", "cells"),
         depth=depth,
-        limit=given.trace.limits.records_max,
     )
-    rows = why_rows(entry, asked, block, ports=given.trace, progress=given.progress)
-    return ComputedRows(entry=entry, block=block, rows=rows)
+    return ComputedRows(entry=entry, block=block, rows=given.explain(entry, asked, block))
 
 
 def _rows(name: str, at: str | None, as_of: Instant | None, given: Calling) -> ReadSlices:

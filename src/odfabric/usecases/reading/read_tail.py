@@ -24,17 +24,19 @@ from odfabric.model.data_schema import DataSchema
 from odfabric.model.moment import SystemMoment
 from odfabric.model.multihash import Multihash
 from odfabric.model.offsets import OffsetRange
+from odfabric.model.operation import OperationType
 from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric.ports.datasets.exchange import Exchange
 from odfabric.usecases.chain.moments import block_at, state_at
 from odfabric.usecases.chain.repository import Repository
+from odfabric.usecases.provenance.corrected_records import CorrectionPorts, corrected_records
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadTail:
     """Which rows, counted from the end, in which form, and with which columns.
 
-    All columns if None. `as_at`: as known after a block, or after the last block at or before a time; by default after the head.
+    All columns if None. With `corrects` the answer says what corrections and withdrawals among them are about. `as_at`: as known after a block, or after the last block at or before a time; by default after the head.
     """
 
     skip: int
@@ -43,16 +45,24 @@ class ReadTail:
     schema_format: str | None
     columns: frozenset[str] | None = None
     as_at: SystemMoment | None = None
+    corrects: bool = False
 
 
 def read_tail(
-    entry: CatalogEntry, asked: ReadTail, *, repository: Repository, exchange: Exchange, rows_max: int
+    entry: CatalogEntry,
+    asked: ReadTail,
+    *,
+    repository: Repository,
+    exchange: Exchange,
+    rows_max: int,
+    corrections_rows_max: int,
 ) -> dict[str, object]:
     """Rows in order of offset.
 
     Raises InvalidRequest, LimitExceeded, NotFound, Corrupt.
 
-    `{block?, data, dataFormat, nonFiniteColumns?, schema?, schemaFormat?}`; the block where the caller asks for a moment.
+    `{block?, data, dataFormat, nonFiniteColumns?, schema?, schemaFormat?, corrects?}`; the block where the caller asks for a moment. Links
+    of `corrects` are looked for among `corrections_rows_max` records.
     """
     data_format = parse_data_format(asked.data_format)
     schema_format = parse_schema_format(asked.schema_format) if asked.schema_format is not None else None
@@ -71,7 +81,20 @@ def read_tail(
     answer |= rows_document(table, data_format)
     if schema_format is not None:
         answer |= {"schema": render_schema(schema, schema_format), "schemaFormat": schema_format.value}
+    if asked.corrects:
+        ports = CorrectionPorts(repository=repository, exchange=exchange, rows_max=corrections_rows_max)
+        records = _operations(table, state.vocabulary)
+        linked = corrected_records(entry, records, block.hash, state.vocabulary, ports=ports)
+        answer["corrects"] = {str(offset): about for offset, about in linked.items()}
     return answer
+
+
+def _operations(table: pa.Table, vocabulary: DatasetVocabulary) -> dict[int, OperationType]:
+    """Operations by offset; nothing where the dataset has no columns yet."""
+    if table.num_rows == 0:
+        return {}
+    offsets, ops = (table.column(name).to_pylist() for name in (vocabulary.offset, vocabulary.operation_type))
+    return {offset: OperationType(op) for offset, op in zip(offsets, ops, strict=True)}
 
 
 def _chosen(schema: DataSchema, asked: ReadTail) -> DataSchema:

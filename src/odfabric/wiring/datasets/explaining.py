@@ -13,9 +13,12 @@ from odfabric.formats.provenance.openlineage import openlineage_events
 from odfabric.formats.provenance.prov_json import prov_document
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.engine import EngineProgress
+from odfabric.model.metadata import DataSlice
+from odfabric.model.multihash import Multihash
 from odfabric.usecases.jobs.jobs_of_subject import seen_job
 from odfabric.usecases.provenance.ask_why import ask_why
 from odfabric.usecases.provenance.column_lineage import ColumnsOfDerivative, column_lineage, lineage_value
+from odfabric.usecases.provenance.corrected_records import CorrectionPorts, Link, corrections_of
 from odfabric.usecases.provenance.trace_records import TraceLimits, TracePorts
 from odfabric.usecases.provenance.why_job import kept_answer
 from odfabric.usecases.provenance.why_request import WhyRequest
@@ -75,6 +78,15 @@ class ProvenanceVerbs:
         core = self.core
         return column_lineage(entry, repository=core.repository, seen=core.seen_by(by), engine=core.ports.engine)
 
+    def corrections(self, entry: CatalogEntry, block: Multihash, data: DataSlice, *, limit: int) -> tuple[Link, ...]:
+        """The first corrections and withdrawals of a block, linked."""
+        core = self.core
+        ports = CorrectionPorts(
+            repository=core.repository, exchange=core.ports.exchange, rows_max=core.settings.provenance_rows_max
+        )
+        _, state = core.repository.current(entry.id)
+        return corrections_of(entry, data, block, state.vocabulary, limit=limit, ports=ports)
+
     def _in_form(self, answer: dict[str, object], form: WhyForm, namespace: str, by: Subject) -> object:
         match form:
             case "prov":
@@ -96,7 +108,10 @@ class ProvenanceVerbs:
         }
 
     def ports(self, subject: Subject, *, wall_s_max: float | None = None) -> TracePorts:
-        """What a trace for this subject works with, for `wall_s_max` (None: as an answer may)."""
+        """What a trace for this subject works with.
+
+        It may take `wall_s_max` (None: as long as an answer may).
+        """
         core, settings = self.core, self.core.settings
         return TracePorts(
             repository=core.repository,

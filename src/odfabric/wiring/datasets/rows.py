@@ -15,8 +15,10 @@ from odfabric.model.commit import CatalogEntry
 from odfabric.model.engine import EngineProgress
 from odfabric.model.multihash import Multihash
 from odfabric.ports.datasets.state_index import StateIndex
+from odfabric.usecases.provenance.why_rows import why_rows
 from odfabric.usecases.queries.query_data import QueryAnswer, QueryData, QueryLimits, query_data
 from odfabric.usecases.queries.query_document import QueryForm, query_document
+from odfabric.usecases.queries.table_functions import Explain
 from odfabric.usecases.reading.read_tail import ReadTail, read_tail
 from odfabric.usecases.state.read_state import ReadState, StatePorts, read_state
 from odfabric.wiring.datasets.explaining import ProvenanceVerbs
@@ -42,6 +44,7 @@ class RowVerbs:
             repository=core.repository,
             exchange=core.ports.exchange,
             rows_max=core.settings.tail_rows_max,
+            corrections_rows_max=core.settings.provenance_rows_max,
         )
 
     def block_numbered(self, entry: CatalogEntry, number: int) -> Multihash:
@@ -87,10 +90,20 @@ class RowVerbs:
                 repository=core.seen_by(subject),
                 engine=core.ports.engine,
                 exchange=core.ports.exchange,
-                trace=ProvenanceVerbs(core).ports(subject),
+                explaining=lambda calls: self._explain(subject, progress, calls),
                 limits=limits,
                 progress=progress,
             )
+
+    def _explain(self, subject: Subject, progress: Callable[[EngineProgress], None], calls: int) -> Explain:
+        """Traces of one query.
+
+        All `calls` together take no longer than one trace may, or a query.
+        """
+        settings = self.core.settings
+        wall_s_max = min(settings.provenance_wall_s_max, settings.query_wall_s_max) / max(1, calls)
+        ports = ProvenanceVerbs(self.core).ports(subject, wall_s_max=wall_s_max)
+        return lambda entry, asked, until: why_rows(entry, asked, until, ports=ports, progress=progress)
 
     def query_document(
         self,

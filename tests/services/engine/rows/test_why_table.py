@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from odfabric.formats.parquet.why_file import WHY_SCHEMA, WhyRow, write_why_rows
+from odfabric.formats.provenance.why_table import WHY_SCHEMA, WhyRow, write_why_rows
 from odfabric.formats.slices.arrow_schema import arrow_to_data_schema
 from odfabric.model.engine import QueryInput, SliceFile
 from odfabric.model.offsets import OffsetRange

@@ -367,6 +367,9 @@ class Rows(Answer):
     )
     rows_schema: dict[str, Any] | str | None = Field(None, alias="schema")
     schema_format: str | None = None
+    corrects: dict[str, int | None] | None = Field(
+        None, description="By offset of a correction or withdrawal the record that it is about; null: not found"
+    )
 
 
 class StateAnswer(Rows):

@@ -116,6 +116,9 @@ def tail(
     skip: Annotated[int, Query(ge=0)] = 0,
     limit: Annotated[int, Query(ge=0)] = 100,
     as_at: Annotated[str | None, AS_AT] = None,
+    corrects: Annotated[
+        bool, Query(description="Say which record each correction or withdrawal among the rows is about")
+    ] = False,
     data_format: Annotated[str, Query(alias="dataFormat", description="JsonAoS, JsonSoA or JsonAoA")] = "JsonAoS",
     schema_format: Annotated[
         str | None,
@@ -126,7 +129,8 @@ def tail(
 ) -> Response:
     """Rows in order of offset, the last `limit` after leaving out the last `skip`.
 
-    With `asAt` the last ones known then; the answer names their `block`.
+    With `asAt` the last ones known then; the answer names their `block`. With `corrects` it has for each correction and withdrawal, by its
+    offset, the record that it is about: of a new row the old half before it, of a withdrawal the record that wrote the row.
     """
     asked = ReadTail(
         skip=skip,
@@ -134,6 +138,7 @@ def tail(
         data_format=data_format,
         schema_format=schema_format,
         as_at=system_moment_of(as_at),
+        corrects=corrects,
     )
     return JsonAnswer(node_of(request).rows.tail(entry, asked))
 

@@ -11,12 +11,12 @@ from pydantic import Field
 from odfabric.model.commit import CatalogEntry
 from odfabric.usecases.provenance.why_request import ALL_KINDS, LIMIT_DEFAULT, WhyRequest
 from odfabric_api.auth import Caller, Member, ReadableDataset, Subject, node_of
+from odfabric_api.bodies.answer_in_time import answered_in_time
 from odfabric_api.bodies.jobs_answer import accepted
 from odfabric_api.bodies.json_answer import JsonAnswer
 from odfabric_api.bodies.json_body import JsonModel, json_body, read_json
 from odfabric_api.bodies.schemas import Accepted, answers
 from odfabric_api.bodies.why_answer import WhyAnswer
-from odfabric_api.patience import answered_in_time
 from odfabric_api.preconditions import header_parameters, wait_s_of
 
 router = APIRouter(tags=["provenance"])

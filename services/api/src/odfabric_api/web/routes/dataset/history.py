@@ -26,6 +26,8 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 PAGE_BLOCKS = 25
 REWRITES_SHOWN = 10
+LINKS_SHOWN = 20
+"""Corrections and withdrawals of a block of which the page says what they are about."""
 EVENTS: Mapping[str, frozenset[str] | None] = {
     "all": None,
     "data": frozenset({"AddData", "ExecuteTransform"}),
@@ -84,7 +86,11 @@ async def get_comparison(
 
 @router.get("/{account}/{dataset}/-/blocks/{block}")
 async def get_block(
-    request: Request, entry: ReadableDataset, caller: Caller, block: Annotated[str, Path(max_length=200)]
+    request: Request,
+    entry: ReadableDataset,
+    caller: Caller,
+    block: Annotated[str, Path(max_length=200)],
+    links: Annotated[bool, Query(description="Look for the records that its corrections are about")] = False,
 ) -> Response:
     """One block.
 
@@ -92,7 +98,12 @@ async def get_block(
     """
 
     def values() -> dict[str, Any]:
-        return _block(request, entry, caller, parse_multihash(block))
+        found = _block(request, entry, caller, parse_multihash(block))
+        shown = found["found"]
+        if links and shown.data:
+            provenance = node_of(request).provenance
+            found["links"] = provenance.corrections(entry, shown.hash, shown.data, limit=LINKS_SHOWN)
+        return found
 
     return await _as_query(request, entry, caller, "block.html", values)
 
@@ -121,7 +132,7 @@ def _block(
     found = browsing.block(entry, wanted, by=caller)
     counted = browsing.operations(entry, found.data, by=caller) if found.data and with_rows else None
     yaml = dump_yaml(block_to_manifest(found.block))
-    return {"found": found, "counted": counted, "yaml": yaml, "checks": None, "wanted": wanted}
+    return {"found": found, "counted": counted, "yaml": yaml, "checks": None, "wanted": wanted, "links": None}
 
 
 async def _as_query(

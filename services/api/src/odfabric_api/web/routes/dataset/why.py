@@ -18,8 +18,8 @@ from odfabric.model.operation import OperationType
 from odfabric.ports.engine import ProgressListener
 from odfabric.usecases.provenance.why_request import WhyRequest
 from odfabric_api.auth import Caller, ReadableDataset, Subject, node_of
+from odfabric_api.bodies.answer_in_time import answered_in_time
 from odfabric_api.page_route import PageRoute
-from odfabric_api.patience import answered_in_time
 from odfabric_api.web.dataset_page import dataset_frame
 from odfabric_api.web.job_views import job_view, own_job
 from odfabric_api.web.pages import page

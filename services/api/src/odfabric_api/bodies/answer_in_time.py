@@ -1,4 +1,4 @@
-"""Work of the engine that is broken off when the caller's wait ends, so that a job can take it over.
+"""Work of the engine that ends with the caller's wait, for a job to take over.
 
 Invariant: what is broken off has changed nothing. Strangers have no jobs: for them the work runs as long as its own limits allow.
 """
@@ -26,9 +26,9 @@ class _WaitIsOver(Exception):
 async def answered_in_time(
     request: Request, caller: Subject, work: Callable[[ProgressListener], ResultT], *, wait_s: float
 ) -> ResultT | None:
-    """The result of the work, None if it takes longer than `wait_s` and the caller can have a job.
+    """The result of the work; None if it takes longer than `wait_s`.
 
-    The body of the request must have been read. Raises what the work raises.
+    Only for callers who can have a job. The body of the request must have been read. Raises what the work raises.
     """
     capacity: Capacity = request.app.state.capacity
     has_jobs = caller.account is not None

@@ -1,6 +1,6 @@
-"""The table of the SQL function `why`: a row for each input record behind a record.
+"""The table of the SQL function `why`.
 
-Owns its columns and their types. Source: docs/reference/why.md.
+A row for each input record behind a record. Owns its columns and their types. Source: docs/reference/why.md.
 """
 
 from __future__ import annotations

@@ -1,0 +1,143 @@
+"""Link corrections and withdrawals to the records that they are about.
+
+Invariants: the new half of a correction is about the old half before it; a withdrawal is about the latest equal row that is still there, and
+each equal withdrawal between hides one equal row. Each slice is read once for all records that are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from odfabric.domain.chain.walk import data_slices_down
+from odfabric.domain.provenance.trace import Side, side_of
+from odfabric.model.commit import CatalogEntry
+from odfabric.model.metadata import DataSlice
+from odfabric.model.multihash import Multihash
+from odfabric.model.offsets import OffsetRange
+from odfabric.model.operation import OperationType
+from odfabric.model.vocabulary import DatasetVocabulary
+from odfabric.ports.datasets.exchange import Exchange
+from odfabric.usecases.chain.repository import Repository
+from odfabric.usecases.provenance.session_files import SessionFiles
+from odfabric.usecases.provenance.withdrawn_record import equal_rows_down
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CorrectionPorts:
+    """What links are found with; at most `rows_max` records are read."""
+
+    repository: Repository
+    exchange: Exchange
+    rows_max: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """A record that is `about` another one: it withdraws it or takes its place.
+
+    None: not found among the records that may be read.
+    """
+
+    offset: int
+    op: OperationType
+    about: int | None
+
+
+def corrected_records(
+    entry: CatalogEntry,
+    records: Mapping[int, OperationType],
+    head: Multihash,
+    vocabulary: DatasetVocabulary,
+    *,
+    ports: CorrectionPorts,
+) -> Mapping[int, int | None]:
+    """What each correction or withdrawal among `records` is about, by offset.
+
+    `head` is a block at or after all of them. Raises Corrupt.
+    """
+    found: dict[int, int | None] = {
+        offset: offset - 1 for offset, op in records.items() if op is OperationType.CORRECT_TO and offset
+    }
+    sought = sorted(offset for offset, op in records.items() if side_of(op) is Side.BEFORE)
+    found |= dict.fromkeys(sought)
+    if sought:
+        with ports.exchange.session() as folder:
+            files = SessionFiles(folder, repository=ports.repository, exchange=ports.exchange)
+            found |= _withdrawn(entry, sought, head, vocabulary, files, ports)
+    return dict(sorted(found.items()))
+
+
+def corrections_of(
+    entry: CatalogEntry,
+    data: DataSlice,
+    block: Multihash,
+    vocabulary: DatasetVocabulary,
+    *,
+    limit: int,
+    ports: CorrectionPorts,
+) -> tuple[Link, ...]:
+    """The first `limit` corrections and withdrawals of a block, linked.
+
+    Raises Corrupt.
+    """
+    with ports.exchange.session() as folder:
+        files = SessionFiles(folder, repository=ports.repository, exchange=ports.exchange)
+        ops = files.table(entry.id, data, vocabulary).column(vocabulary.operation_type)
+        begin = OffsetRange.from_wire(data.offset_interval).begin
+        positions = pc.indices_nonzero(pc.not_equal(ops, OperationType.APPEND.value)).to_pylist()[:limit]
+        records = {begin + position: OperationType(ops[position].as_py()) for position in positions}
+    about = corrected_records(entry, records, block, vocabulary, ports=ports)
+    return tuple(Link(offset=offset, op=op, about=about.get(offset)) for offset, op in records.items())
+
+
+@dataclass(slots=True)
+class _Search:
+    """One search: the withdrawn row, and how many equal rows are to be passed."""
+
+    row: pa.Table
+    due: int = 1
+
+
+def _withdrawn(
+    entry: CatalogEntry,
+    sought: list[int],
+    head: Multihash,
+    vocabulary: DatasetVocabulary,
+    files: SessionFiles,
+    ports: CorrectionPorts,
+) -> Mapping[int, int]:
+    found: dict[int, int] = {}
+    searches: dict[int, _Search] = {}
+    read = 0
+    for data in data_slices_down(ports.repository.blocks(entry.id), head):
+        interval = OffsetRange.from_wire(data.offset_interval)
+        if not searches and interval.begin > sought[-1]:
+            continue
+        table = files.table(entry.id, data, vocabulary)
+        for offset in sought:
+            if interval.begin <= offset < interval.end:
+                searches[offset] = _Search(table.slice(offset - interval.begin, 1))
+        for offset, search in list(searches.items()):
+            before = table.slice(0, max(0, min(interval.end, offset) - interval.begin))
+            position = _position(before, search, vocabulary)
+            if position is not None:
+                found[offset] = interval.begin + position
+                del searches[offset]
+        read += table.num_rows
+        if read >= ports.rows_max or (not searches and interval.begin <= sought[0]):
+            break
+    return found
+
+
+def _position(before: pa.Table, search: _Search, vocabulary: DatasetVocabulary) -> int | None:
+    """Where in these records the row was added that is withdrawn, None: further down."""
+    for position in equal_rows_down(before, search.row, vocabulary):
+        op = OperationType(before.column(vocabulary.operation_type)[position].as_py())
+        search.due += 1 if side_of(op) is Side.BEFORE else -1
+        if search.due == 0:
+            return position
+    return None
