@@ -2,8 +2,11 @@
 
 Measured against a raw copy and SHA3-256 of the same bytes in the same run.
 
-    PYTHONPATH=src .odf/venv/bin/python tests/perf/chains/bench_transfer.py [--mb 100] [--slices 1000] [--ways folder,http,s3]
+    PYTHONPATH=src:. .odf/venv/bin/python tests/perf/chains/bench_transfer.py [--mb 100] [--slices 1000] [--ways folder,http,s3]
 
+First what the checks of the slices cost on one core without any transfer: SHA3-256 of their bytes, the same and decoding, the same and the
+logical hash and the rules of rows. A logical hash is SHA3-256 of the decoded values, so a pull hashes incompressible rows twice: on one
+core it cannot be faster than about half of the baseline; with two cores it can, as objects are checked at the same time.
 Slices hold rows of text that does not compress. Each way is pulled into a workspace of its own (folder of objects, SQLite), then pulled once
 more with nothing new. The dataset comes into the bucket by a push, which is timed too.
 """
@@ -15,11 +18,12 @@ import contextlib
 import hashlib
 import http.server
 import json
+import os
 import random
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -29,12 +33,16 @@ import pyarrow as pa
 from pydantic import SecretStr
 
 from odfabric.adapters.memory.engine import MemoryEngine
+from odfabric.formats.identifiers.physical_hash import physical_hash
+from odfabric.formats.parquet.parquet_reading import batches_of, open_parquet
 from odfabric.formats.slices.arrow_schema import arrow_to_data_schema
+from odfabric.formats.slices.slice_check import SliceRules, examine_slice
+from odfabric.formats.slices.slice_parquet import open_slice
 from odfabric.formats.slices.slice_schema import TIMESTAMP_TYPE, new_slice_schema
 from odfabric.model.identity import DatasetAlias, Name
 from odfabric.model.jobs.job import Job, JobStatus
 from odfabric.model.jobs.requests import PullRequest, SendWish
-from odfabric.model.metadata import AddData, SetDataSchema
+from odfabric.model.metadata import AddData, OffsetInterval, SetDataSchema
 from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric.settings import Settings
 from odfabric.testing.chains import START
@@ -92,6 +100,41 @@ def copy_and_hash(origin: Path, into: Path) -> float:
                 copy.write(piece)
         assert path.name == f"f1620{digest.hexdigest()}"
     return time.perf_counter() - started
+
+
+def parts_of_checks(origin: Path) -> str:
+    """MB/s of hashing, and of what is done besides, in processor time of one thread."""
+    paths = sorted((origin / "data").iterdir())
+    megabytes = sum(path.stat().st_size for path in paths) / MB
+    vocabulary = DatasetVocabulary()
+
+    def decode(path: Path) -> None:
+        with open_parquet(path) as file:
+            for _ in batches_of(file):
+                pass
+
+    def examine(path: Path) -> None:
+        with open_slice(path, vocabulary) as slice_file:
+            interval = OffsetInterval(start=0, end=slice_file.rows - 1)
+        examine_slice(path, SliceRules(interval=interval, vocabulary=vocabulary))
+
+    speeds: list[str] = []
+    hashing = _seconds(physical_hash, paths)
+    for name, seconds in (
+        ("sha3", hashing),
+        ("and decoding", hashing + _seconds(decode, paths)),
+        ("and logical hash and rules", hashing + _seconds(examine, paths)),
+    ):
+        speeds.append(f"{name} {megabytes / seconds:.0f} MB/s")
+    return ", ".join(speeds)
+
+
+def _seconds(act: Callable[[Path], object], paths: Sequence[Path]) -> float:
+    act(paths[0])
+    started = time.process_time()
+    for path in paths:
+        act(path)
+    return time.process_time() - started
 
 
 class Counting(http.server.SimpleHTTPRequestHandler):
@@ -153,7 +196,8 @@ def main() -> None:
         folder = Path(temporary)
         total = write_origin(folder, slices=asked.slices, slice_bytes=asked.mb * MB // asked.slices)
         megabytes, url = total / MB, f"file://{folder}/origin"
-        print(f"{megabytes:.0f} MB in {asked.slices} slices")
+        print(f"{megabytes:.0f} MB in {asked.slices} slices; load {os.getloadavg()[0]:.1f}")
+        print(f"one core: {parts_of_checks(folder / 'origin')}")
         for way in asked.ways.split(","):
             settings: dict[str, Any] = {}
             if way == "http":
@@ -173,7 +217,9 @@ def main() -> None:
             with workspace(folder, f"pull-{way}", **settings) as node:
                 raw = copy_and_hash(folder / "origin", folder / f"raw-{way}")
                 Counting.requests = 0
+                cpu = time.process_time()
                 seconds, result = pull(node, url)
+                cpu = time.process_time() - cpu
                 assert len(result["blocks"]) == asked.slices + 2
                 requests, Counting.requests = Counting.requests, 0
                 again, result = pull(node, url)
@@ -181,7 +227,7 @@ def main() -> None:
             counted = f", {requests} requests, then {Counting.requests}" if way == "http" else ""
             print(
                 f"{way}: pull {megabytes / seconds:.1f} MB/s, raw copy and sha3 {megabytes / raw:.1f} MB/s: "
-                f"{100 * raw / seconds:.0f} %; nothing new in {again * 1000:.0f} ms{counted}"
+                f"{100 * raw / seconds:.0f} %, {cpu:.1f} s of processor time; nothing new in {again * 1000:.0f} ms{counted}"
             )
 
 

@@ -83,6 +83,18 @@ class TestTravels:
         for path in (HEAD_LOG, HEAD_SIGNATURE):
             assert parties.theirs.node.heads.file(parties.copy, path) == parties.shelf.read_bytes(path, size_max=9999)
 
+    def test_nothing_new_is_seen_by_the_head_and_its_signature(self, parties: Parties) -> None:
+        parties.pull()
+        log = parties.shelf.read_ref(HEAD_LOG)
+        parties.shelf.delete(HEAD_LOG)
+        assert parties.pull()["upToDate"] is True
+        assert log is not None
+        parties.shelf.write_ref(HEAD_LOG, log)
+        parties.ours.node.heads.rotate(parties.entry, by=parties.ours.node.operator)
+        parties.push()
+        assert parties.pull()["upToDate"] is True
+        assert moves(parties.theirs, parties.copy)[0]["kind"] == "handed-over"
+
     def test_many_moves(self, parties: Parties) -> None:
         parties.pull()
         for _ in range(SEGMENT_ENTRIES // 2 + 1):

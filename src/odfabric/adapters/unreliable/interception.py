@@ -112,7 +112,7 @@ HEAD_LOGS = PortCalls(
         "hand_over": "head_log.hand_over",
         "note_seen": "head_log.note_seen",
     },
-    reads={name: f"head_log.{name}" for name in ("last", "lines", "seen")},
+    reads={name: f"head_log.{name}" for name in ("last", "lines", "handovers", "seen")},
 )
 CATALOG = PortCalls(reads={name: f"catalog.{name}" for name in ("by_id", "by_alias", "page", "found", "facets")})
 SEARCH_DOCUMENTS = PortCalls(effects={"put": "search.put"}, reads={"behind": "search.behind"})

@@ -7,7 +7,8 @@ unknown members are passed over, as peers of newer versions may send some.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
 
@@ -19,6 +20,12 @@ from odfabric.model.transfer.smart import MESSAGE_BYTES_MAX
 NUMBER_MAX = 2**63 - 1
 ITEMS_MAX = 1_000_000
 """Longest list of anything but bytes."""
+
+PLAIN_CHARACTERS_MAX = 16 * 1024 * 1024
+"""Longest message of anything but bytes."""
+_PIECE_CHARACTERS = 256 * 1024
+_PAYLOAD = re.compile(r'"payload"\s*:\s*\[([0-9,\s]*)\]', re.ASCII)
+_TAKEN_OUT = "bytes that were taken out"
 
 T = TypeVar("T")
 
@@ -71,6 +78,8 @@ class Value:
 
     def bytes(self) -> bytes:
         """Bytes as a list of their numbers."""
+        if isinstance(self.found, bytes):
+            return self.found
         if not isinstance(self.found, list) or not set(map(type, self.found)) <= {int}:
             raise self.refusal("a list of bytes is expected")
         try:
@@ -108,13 +117,54 @@ def parse_object_hash(text: str) -> Multihash:
 
 
 def read_value(text: str) -> Value:
-    """The JSON value of a message. Raises InvalidRequest."""
+    """The JSON value of a message, in memory of a few times its length.
+
+    Raises InvalidRequest.
+    """
     if len(text) > MESSAGE_BYTES_MAX:
         raise InvalidRequest(f"a message has at most {MESSAGE_BYTES_MAX} characters", place=Place(field="message"))
+    payload = None
+    if len(text) > PLAIN_CHARACTERS_MAX:
+        text, payload = _without_payload(text)
+
+    def with_payload(found: dict[str, Any]) -> dict[str, Any]:
+        return {**found, "payload": payload} if found.get("payload") == _TAKEN_OUT else found
+
     try:
-        return Value(json.loads(text, parse_constant=_no_number))
+        hook = None if payload is None else with_payload
+        return Value(json.loads(text, parse_constant=_no_number, object_hook=hook))
     except (ValueError, RecursionError):
         raise InvalidRequest("the message is no JSON value", place=Place(field="message")) from None
+
+
+def _without_payload(text: str) -> tuple[str, bytes]:
+    """A long message with a mark instead of its bytes, and those.
+
+    As a list of numbers they would take several times the memory of the text, and anything else that long some twenty times.
+    """
+    found = _PAYLOAD.search(text)
+    start, end = found.span(1) if found is not None else (0, 0)
+    if len(text) - (end - start) > PLAIN_CHARACTERS_MAX:
+        raise InvalidRequest(
+            f"a message has at most {PLAIN_CHARACTERS_MAX} characters besides the bytes of its payload",
+            place=Place(field="message"),
+        )
+    try:
+        payload = b"".join(_numbers(text, start, end))
+    except ValueError:
+        raise InvalidRequest("a byte is a number from 0 to 255", place=Place(field="payload")) from None
+    return f'{text[: start - 1]}"{_TAKEN_OUT}"{text[end + 1 :]}', payload
+
+
+def _numbers(text: str, start: int, end: int) -> Iterator[bytes]:
+    """Bytes of a list of numbers, piece by piece. Raises ValueError."""
+    while start < end:
+        cut = text.find(",", min(start + _PIECE_CHARACTERS, end), end)
+        piece = text[start : end if cut < 0 else cut]
+        yield bytes(map(int, piece.split(",")))
+        if cut == end - 1:
+            raise ValueError("a number is missing")
+        start = end if cut < 0 else cut + 1
 
 
 def _no_number(name: str) -> NoReturn:

@@ -25,6 +25,9 @@ class HeadLogs(Protocol):
     def lines(self, dataset: DatasetId, *, first: int, limit: int) -> Sequence[bytes]:
         """Up to `limit` lines from entry number `first` on, in order."""
 
+    def handovers(self, dataset: DatasetId, *, limit: int) -> Sequence[bytes]:
+        """The lines of the newest `limit` hand-overs of the key, oldest first."""
+
     def add(self, dataset: DatasetId, moves: Sequence[SignedMove]) -> None:
         """Continue the log of a dataset that is here.
 

@@ -15,7 +15,7 @@ from odfabric.errors import CorruptedSource, InvalidRequest, NotFound, Place
 from odfabric.formats.heads.head_log import read_move, read_statement, segment_lines, segment_text, shown_key
 from odfabric.formats.identifiers.dataset_layout import HEAD_LOG, HEAD_SIGNATURE, in_dataset
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.heads.head_log import HANDED_OVER, SEGMENT_ENTRIES, HeadMove, SeenHead
+from odfabric.model.heads.head_log import SEGMENT_ENTRIES, HeadMove, SeenHead
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import Instant
 from odfabric.ports.datasets.chain_reader import ChainReader
@@ -23,7 +23,8 @@ from odfabric.ports.datasets.object_store import REF_BYTES_MAX, ObjectStore
 from odfabric.usecases.heads.head_writer import HeadWriter, stored_move
 from odfabric.usecases.heads.judge_log import LogJudge
 
-HANDOVERS_PAGE = 1000
+HANDOVERS_MAX = 1000
+"""The newest hand-overs of a key that an answer has."""
 
 
 def serve_log(entry: CatalogEntry, path: str, *, writer: HeadWriter, objects: ObjectStore) -> bytes:
@@ -176,7 +177,8 @@ def describe_heads(entry: CatalogEntry, *, writer: HeadWriter, before: int | Non
     lines = writer.logs.lines(entry.id, first=first, limit=top - first) if top > 0 else ()
     moves = [stored_move(entry.id, line).move for line in lines][::-1]
     oldest = stored_move(entry.id, writer.logs.lines(entry.id, first=0, limit=1)[0]).move
-    handovers = _handovers(entry.id, writer, last)
+    found = writer.logs.handovers(entry.id, limit=HANDOVERS_MAX)
+    handovers = [stored_move(entry.id, line).move for line in found]
     return HeadsPage(
         signer=shown_key(end.signer),
         signed_since=str(handovers[-1].system_time if handovers else oldest.system_time),
@@ -186,15 +188,6 @@ def describe_heads(entry: CatalogEntry, *, writer: HeadWriter, before: int | Non
         moves=moves,
         handovers=handovers,
     )
-
-
-def _handovers(dataset: DatasetId, writer: HeadWriter, last: int) -> list[HeadMove]:
-    found: list[HeadMove] = []
-    marker = f'"kind":"{HANDED_OVER}"'.encode()
-    for first in range(0, last + 1, HANDOVERS_PAGE):
-        lines = writer.logs.lines(dataset, first=first, limit=HANDOVERS_PAGE)
-        found += [stored_move(dataset, line).move for line in lines if marker in line]
-    return found
 
 
 def _move_value(move: HeadMove) -> Mapping[str, object]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from odfabric.adapters.memory.store import MemoryStore
 from odfabric.errors import Changed, NotFound
-from odfabric.model.heads.head_log import SeenHead, SignedMove
+from odfabric.model.heads.head_log import HANDED_OVER, SeenHead, SignedMove
 from odfabric.model.identity import DatasetId
 from odfabric.model.people.audit import AuditEntry
 
@@ -28,6 +28,12 @@ class MemoryHeadLogs:
         """See the port."""
         with self._store.lock:
             return [each.line for each in self._store.head_logs.get(dataset, [])[first : first + limit]]
+
+    def handovers(self, dataset: DatasetId, *, limit: int) -> Sequence[bytes]:
+        """See the port."""
+        with self._store.lock:
+            log = self._store.head_logs.get(dataset, [])
+            return [each.line for each in log if each.move.kind == HANDED_OVER][-limit:]
 
     def add(self, dataset: DatasetId, moves: Sequence[SignedMove]) -> None:
         """See the port."""

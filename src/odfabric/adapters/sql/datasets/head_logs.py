@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, delete, select, update
+from sqlalchemy import Connection, delete, func, select, update
 
 from odfabric.adapters.sql.audit import insert_audit
 from odfabric.adapters.sql.database import Database, insert_all_new, insert_new
 from odfabric.adapters.sql.datasets.head_log_tables import head_log, heads_seen
 from odfabric.adapters.sql.tables import datasets
 from odfabric.errors import Changed, NotFound
-from odfabric.model.heads.head_log import SeenHead, SignedMove
+from odfabric.model.heads.head_log import HANDED_OVER, SeenHead, SignedMove
 from odfabric.model.identity import DatasetId
 from odfabric.model.people.audit import AuditEntry
+
+_HAND_OVER = f'"kind":"{HANDED_OVER}"'.encode()
+"""As canonical lines spell it; no other member can hold quotes."""
 
 
 class SqlHeadLogs:
@@ -38,6 +41,17 @@ class SqlHeadLogs:
         wanted = select(head_log.c.line).where(head_log.c.dataset_id == dataset, head_log.c.sequence_number >= first)
         with self._database.read() as connection:
             return connection.execute(wanted.order_by(head_log.c.sequence_number).limit(limit)).scalars().all()
+
+    def handovers(self, dataset: DatasetId, *, limit: int) -> Sequence[bytes]:
+        """See the port. The database looks through the lines, and hands over only those."""
+        newest = head_log.c.sequence_number.desc()
+        wanted = select(head_log.c.line).where(head_log.c.dataset_id == dataset).order_by(newest).limit(limit)
+        with self._database.read() as connection:
+            if connection.dialect.name == "sqlite":
+                wanted = wanted.where(func.instr(head_log.c.line, _HAND_OVER) > 0)
+            else:
+                wanted = wanted.where(head_log.c.line.bool_op("LIKE")(b"%" + _HAND_OVER + b"%"))
+            return connection.execute(wanted).scalars().all()[::-1]
 
     def add(self, dataset: DatasetId, moves: Sequence[SignedMove]) -> None:
         """See the port."""

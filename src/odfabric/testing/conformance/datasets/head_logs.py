@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from odfabric.errors import Changed, HeadMoved, NotFound
 from odfabric.formats.heads.head_log import entry_to_sign, signed_move
 from odfabric.model.commit import OutboxMessage
-from odfabric.model.heads.head_log import APPENDED, CREATED, HeadMove, SeenHead, SignedMove
+from odfabric.model.heads.head_log import APPENDED, CREATED, HANDED_OVER, HeadMove, SeenHead, SignedMove
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import Instant
 from odfabric.model.multihash import Multihash
@@ -65,6 +65,18 @@ class HeadLogsContract:
     def chain(self, chains: ChainWriter) -> GrowingChain:
         """A dataset with one block."""
         return new_chain(chains)
+
+    def test_hand_overs_are_found(self, logs: HeadLogs, chain: GrowingChain) -> None:
+        dataset, entries = chain.entry.id, [entry_after(None, chain.entry.id, head_of(chain))]
+        assert list(logs.handovers(dataset, limit=9)) == []
+        for number in range(1, 9):
+            plain = entry_after(entries[-1], dataset, head_of(chain)).move
+            handed = replace(plain, kind=HANDED_OVER, next_signer=plain.signer)
+            move = handed if number % 3 == 0 else plain
+            entries.append(signed_move(move, KEY.sign(entry_to_sign(dataset, move))))
+        logs.add(dataset, entries)
+        assert list(logs.handovers(dataset, limit=9)) == [entries[3].line, entries[6].line]
+        assert list(logs.handovers(dataset, limit=1)) == [entries[6].line]
 
     def test_entries_come_out_as_they_went_in(self, logs: HeadLogs, chain: GrowingChain) -> None:
         dataset = chain.entry.id
