@@ -11,6 +11,8 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, StringConstraints
 from pydantic_settings import BaseSettings
 
+from odfabric.model.transfer.smart import FRAME_BYTES_MAX, MESSAGE_BYTES_MAX
+
 MIB = 1024 * 1024
 
 
@@ -67,12 +69,15 @@ class TransferSettings(BaseSettings):
         8, ge=1, le=100, description="Pulls and pushes by the Smart protocol that this node serves at once"
     )
     smart_message_bytes_max: int = Field(
-        64 * MIB, ge=1024, le=64 * MIB, description="Longest message of the Smart protocol; cannot be raised"
+        MESSAGE_BYTES_MAX,
+        ge=1024,
+        le=MESSAGE_BYTES_MAX,
+        description="Longest message of the Smart protocol; cannot be raised",
     )
     smart_frame_bytes_max: int = Field(
-        16 * MIB,
+        FRAME_BYTES_MAX,
         ge=1024,
-        le=16 * MIB,
+        le=FRAME_BYTES_MAX,
         description="Longest message that this node sends to a peer that pulls; cannot be raised",
     )
     smart_archive_bytes_max: int = Field(

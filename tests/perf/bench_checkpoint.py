@@ -23,7 +23,7 @@ import pyarrow as pa
 from odfabric.formats.slices.canonical_rows import row_bytes
 from odfabric_engine_spark.operators.aggregate.accumulators.aggregate_functions import Accumulators
 from odfabric_engine_spark.operators.aggregate.group_state import GroupState, stored_groups
-from odfabric_engine_spark.plan.aggregates.aggregate_calls import AggregateCall, Function
+from odfabric_engine_spark.plan.aggregates.aggregate_calls import AggregateCall, AggregateFunction
 from odfabric_engine_spark.state.checkpoint import (
     Checkpoint,
     StoredCheckpoint,
@@ -48,8 +48,8 @@ NEW_ROWS = 1_000
 PIECE_ROWS = 250_000
 ROWS_A_KEY = 4
 CALLS = [
-    AggregateCall(function=Function.COUNT, input=None, result="long", lenient=False, text="count(*)"),
-    AggregateCall(function=Function.SUM, input=0, result="long", lenient=False, text="sum(v)"),
+    AggregateCall(function=AggregateFunction.COUNT, input=None, result="long", lenient=False, text="count(*)"),
+    AggregateCall(function=AggregateFunction.SUM, input=0, result="long", lenient=False, text="sum(v)"),
 ]
 ACCUMULATORS = Accumulators.of(CALLS, [pa.int64()])
 GROUPS = GroupState.schema([pa.field("id", pa.int64())], ACCUMULATORS)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import os
+import subprocess
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -97,6 +100,28 @@ def test_a_file_in_parts_is_one_push(client: httpx.Client, dataset: str) -> None
     assert (pushed.status_code, pushed.json()["rows"]) == (200, 110)
     assert client.post(f"{upload}/ingest", json=body).json() == pushed.json()
     assert client.get(f"{upload}/parts").status_code == 400
+
+
+PAGE = Path(__file__).parents[3] / "docs/howto/push-a-large-file.md"
+
+
+def test_the_example_of_the_page_sends_every_part(client: httpx.Client, dataset: str, tmp_path: Path) -> None:
+    (example,) = (block for block in PAGE.read_text().split("```bash\n")[1:] if '\\"parts\\": true' in block)
+    (tmp_path / "big.csv").write_bytes(ROWS)
+    script = "set -eu\n" + example.split("```")[0].replace("/me/readings", dataset)
+    script = script.replace("text/csv", "application/x-ndjson")  # the engine in memory reads nothing else
+    token = client.headers["authorization"].removeprefix("Bearer ")
+    ran = subprocess.run(
+        ["bash", "-c", script],
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "NODE": str(client.base_url).rstrip("/"), "TOKEN": token},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout.splitlines()[-1]).get("rows") == 110, ran.stdout
 
 
 def push_of(path: Path) -> PushFile:

@@ -63,6 +63,7 @@ def commits_of(memory: MemoryNode, objects: Any) -> Commits:
         clock=ports.clock,
         attempts_max=settings.commit_attempts_max,
         block_bytes_max=settings.block_bytes_max,
+        signing=memory.node.core.heads,
     )
 
 

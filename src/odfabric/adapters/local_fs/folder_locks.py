@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from odfabric.adapters.local_fs.file_lock import held_folder, held_lock
@@ -21,22 +21,12 @@ class OneFolderLock:
         self._folder = folder
         self._wait_s_max = wait_s_max
 
-    @contextmanager
-    def exclusive(self, name: str) -> Iterator[None]:
+    def exclusive(self, name: str) -> AbstractContextManager[None]:
         """Hold the lock while the context is open, whatever the name.
 
         Raises Determinate if it is not had in time.
         """
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            held = held_folder(self._folder, wait_s_max=self._wait_s_max)
-            held.__enter__()
-        except OSError as error:
-            raise Determinate(f"the lock of {name}: {error.strerror or error}") from error
-        try:
-            yield
-        finally:
-            held.__exit__(None, None, None)
+        return _held(name, self._folder, held_folder(self._folder, wait_s_max=self._wait_s_max))
 
 
 class FolderLocks:
@@ -49,19 +39,24 @@ class FolderLocks:
         self._folder = folder
         self._wait_s_max = wait_s_max
 
-    @contextmanager
-    def exclusive(self, name: str) -> Iterator[None]:
+    def exclusive(self, name: str) -> AbstractContextManager[None]:
         """Hold the lock of `name` while the context is open.
 
         Raises Determinate if it is not had in time.
         """
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            held = held_lock(self._folder / hashlib.sha3_256(name.encode()).hexdigest(), wait_s_max=self._wait_s_max)
-            held.__enter__()
-        except OSError as error:
-            raise Determinate(f"the lock of {name}: {error.strerror or error}") from error
-        try:
-            yield
-        finally:
-            held.__exit__(None, None, None)
+        path = self._folder / hashlib.sha3_256(name.encode()).hexdigest()
+        return _held(name, self._folder, held_lock(path, wait_s_max=self._wait_s_max))
+
+
+@contextmanager
+def _held(name: str, folder: Path, lock: AbstractContextManager[None]) -> Iterator[None]:
+    """Make the folder and hold a lock of it; only failures of these two are the lock's."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock.__enter__()
+    except OSError as error:
+        raise Determinate(f"the lock of {name}: {error.strerror or error}") from error
+    try:
+        yield
+    finally:
+        lock.__exit__(None, None, None)

@@ -22,7 +22,6 @@ from odfabric.adapters.local_fs.folder_locks import FolderLocks, OneFolderLock
 from odfabric.adapters.local_fs.new_file import regular_file
 from odfabric.errors import (
     AlreadyExists,
-    Corrupt,
     Determinate,
     External,
     Indeterminate,
@@ -38,6 +37,7 @@ from odfabric.ports.datasets.object_store import (
     check_key,
     check_prefix,
     ref_bytes,
+    ref_text,
 )
 from odfabric_persist.location.durable import DurableFolders, sync_file, sync_folder
 
@@ -188,11 +188,9 @@ class FolderObjectStore:
     def read_ref(self, key: str) -> str | None:
         """See the port."""
         try:
-            return self.read_bytes(key, size_max=REF_BYTES_MAX).decode()
+            return ref_text(key, self.read_bytes(key, size_max=REF_BYTES_MAX))
         except NotFound:
             return None
-        except UnicodeDecodeError as error:
-            raise Corrupt(f"ref {key} is not a text", object_name=key) from error
 
     def link(self, key: str, *, lifetime_s: int) -> str | None:
         """See the port: a path of this machine is no address for others."""

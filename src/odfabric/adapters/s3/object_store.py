@@ -25,7 +25,6 @@ from odfabric.adapters.s3.part_uploads import S3PartUploads
 from odfabric.adapters.s3.parts import PartSizes, read_piece
 from odfabric.errors import (
     AlreadyExists,
-    Corrupt,
     Determinate,
     External,
     InvalidData,
@@ -44,6 +43,7 @@ from odfabric.ports.datasets.object_store import (
     check_key,
     check_prefix,
     ref_bytes,
+    ref_text,
 )
 
 Exclusive = Callable[[str], AbstractContextManager[None]]
@@ -269,11 +269,9 @@ class S3ObjectStore:
     def read_ref(self, key: str) -> str | None:
         """See the port."""
         try:
-            return self.read_bytes(key, size_max=REF_BYTES_MAX).decode()
+            return ref_text(key, self.read_bytes(key, size_max=REF_BYTES_MAX))
         except NotFound:
             return None
-        except UnicodeDecodeError as error:
-            raise Corrupt(f"ref {key} is not a text", object_name=key) from error
 
     def link(self, key: str, *, lifetime_s: int) -> str | None:
         """See the port: signed here, without asking the server."""

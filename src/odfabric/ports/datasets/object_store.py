@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from odfabric.errors import InvalidName, LimitExceeded
+from odfabric.errors import Corrupt, InvalidName, LimitExceeded
 from odfabric.model.instant import Instant
 
 KEY_CHARACTERS_MAX = 512
@@ -149,6 +149,14 @@ def ref_bytes(key: str, text: str) -> bytes:
     if len(data) > REF_BYTES_MAX:
         raise LimitExceeded(f"the text of ref {key} is too long", limit="ref_bytes_max", maximum=REF_BYTES_MAX)
     return data
+
+
+def ref_text(key: str, data: bytes) -> str:
+    """The text of a ref from its stored bytes. Raises Corrupt if they are none."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise Corrupt(f"ref {key} is not a text", object_name=key) from error
 
 
 def check_prefix(prefix: str) -> None:

@@ -101,12 +101,12 @@ class Commits:
         clock: Clock,
         attempts_max: int,
         block_bytes_max: int,
+        signing: HeadSigning,
         publishes: bool = True,
-        signing: HeadSigning | None = None,
     ) -> None:
         """Without `publishes` the heads of record are published ones already.
 
-        `chains` moves `refs/head` itself, and the head log follows it. Without `signing` no move is signed.
+        `chains` moves `refs/head` itself, and the head log follows it.
         """
         self._signing = signing
         self._chains = chains
@@ -321,8 +321,7 @@ class Commits:
         has published itself is not published again while the database says the same of the same entry.
         """
         if not self._publishes:
-            if self._signing is not None:
-                self._signing.follow(dataset)
+            self._signing.follow(dataset)
             return
         head, entry = self._chains.head(dataset), self._catalog.by_id(dataset)
         if head is None or entry is None or self._published.get(dataset) != (head.hash, entry):
@@ -333,15 +332,14 @@ class Commits:
 
         None if its key is not here.
         """
-        return None if self._signing is None else self._signing.writer.sign(dataset, data)
+        return self._signing.writer.sign(dataset, data)
 
     def publish_log(self, dataset: DatasetId) -> None:
         """Publish the head log, which has grown without a move of the head.
 
         Raises Determinate, Indeterminate.
         """
-        if self._signing is not None:
-            self._signing.follow(dataset)
+        self._signing.follow(dataset)
 
     def _publish(self, dataset: DatasetId) -> None:
         key, alias = head_key(dataset), alias_key(dataset)
@@ -353,14 +351,12 @@ class Commits:
                 if head is None or entry is None:
                     self._objects.delete(key)
                     self._objects.delete(alias)
-                    if self._signing is not None:
-                        self._signing.publisher.withdraw(dataset)
+                    self._signing.publisher.withdraw(dataset)
                     return
                 if (known is None or known[1] != entry) and self._objects.read_ref(alias) != str(entry.alias):
                     self._objects.write_ref(alias, str(entry.alias))
                 text = str(head.hash)
-                if self._signing is not None:
-                    self._signing.follow(dataset)
+                self._signing.follow(dataset)
                 if before == text or self._objects.replace_ref(key, text, expected=before):
                     self._published.put(dataset, (head.hash, entry))
                     return
@@ -449,12 +445,11 @@ class Commits:
 
         A log that goes on meanwhile (its key was handed over) is signed again.
         """
-        signing = self._signing
-        if signing is None or entry is None or message.new_head is None or not self._publishes:
+        if entry is None or message.new_head is None or not self._publishes:
             act(())
             return
         for attempt in range(self._attempts_max):
-            moves = received or signing.writer.moves(entry, message.old_head, message.new_head, kind)
+            moves = received or self._signing.writer.moves(entry, message.old_head, message.new_head, kind)
             try:
                 act(moves)
                 return

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from odfabric_engine_spark.arrays import mapped_files
 from odfabric_engine_spark.arrays.mapped_files import KEPT_BYTES_MIN, MappedFiles
 
 CONTENT = b"content" * KEPT_BYTES_MIN
@@ -79,18 +78,16 @@ def test_what_is_removed_is_let_go(tmp_path: Path, by_next: bool) -> None:
     assert has_mapped(stays)
 
 
-@pytest.mark.parametrize("limit", [("KEPT_FILES_MAX", 2), ("KEPT_BYTES_MAX", 2 * len(CONTENT))])
-def test_the_least_used_are_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: tuple[str, int]) -> None:
-    monkeypatch.setattr(mapped_files, *limit)
-    files = MappedFiles()
+@pytest.mark.parametrize("limit", [{"files_max": 2}, {"bytes_max": 2 * len(CONTENT)}], ids=["files", "bytes"])
+def test_the_least_used_are_given_up(tmp_path: Path, limit: dict[str, int]) -> None:
+    files = MappedFiles(**limit)
     for name in ("first", "second", "first", "third"):
         files.mapped(tmp_path / name if (tmp_path / name).exists() else linked(tmp_path, name))
     assert [name for name in ("first", "second", "third") if has_mapped(tmp_path / name)] == ["first", "third"]
 
 
-def test_who_uses_a_file_keeps_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mapped_files, "KEPT_FILES_MAX", 1)
-    files = MappedFiles()
+def test_who_uses_a_file_keeps_it(tmp_path: Path) -> None:
+    files = MappedFiles(files_max=1)
     used = files.mapped(linked(tmp_path, "used"))
     files.mapped(linked(tmp_path, "next"))
     assert used.to_pybytes() == CONTENT

@@ -15,7 +15,6 @@ import pyarrow as pa
 import pytest
 
 from odfabric.errors import Determinate, InvalidData
-from odfabric_engine_spark.operators.aggregate import spark_tasks
 from odfabric_engine_spark.operators.aggregate.spark_tasks import GroupTasks
 from tests.services.engine.laws.grammar.transform_cases import make_case
 from tests.services.engine.laws.law_check import Lab, exact, inputs_of, own_lab
@@ -196,12 +195,11 @@ def test_a_machine_that_fails_is_told_without_its_paths(lab: Lab, monkeypatch: p
         Derivative(query, [one], own.call, settings=THERE).pull()
 
 
-def test_parts_are_bounded(lab: Lab, monkeypatch: pytest.MonkeyPatch, runs: list[int]) -> None:
+def test_parts_are_bounded(lab: Lab, runs: list[int]) -> None:
     """With more groups than parts, a task works piecewise and gives the same rows."""
-    monkeypatch.setattr(spark_tasks, "PARTS_MAX", 1)
     one = Input(lab.folder, "a", SCHEMA).add([(A, 0, f"k{number}", number) for number in range(30)])
     query = "select max(event_time) event_time, k, sum(v) s from a group by k"
-    found = Derivative(query, [one], lab.call, settings={**THERE, "groups_max": 2}).pull()
+    found = Derivative(query, [one], lab.call, settings={**THERE, "groups_max": 2, "stage_tasks_max": 1}).pull()
     assert sorted((row["k"], row["s"]) for row in found.table.to_pylist()) == sorted(
         (f"k{number}", number) for number in range(30)
     )

@@ -15,7 +15,6 @@ import pyarrow as pa
 import pytest
 
 from odfabric.errors import InvalidData, LimitExceeded
-from odfabric_engine_spark.operators.keyed_recompute import spark_tasks
 from odfabric_engine_spark.operators.keyed_recompute.spark_tasks import StageTasks
 from tests.services.engine.laws.general_check import derivative_of, inputs_of
 from tests.services.engine.laws.grammar.general_cases import BY_TASKS, GeneralCase
@@ -154,12 +153,9 @@ def test_both_ways_tell_a_failing_expression_alike(lab: Lab) -> None:
     assert told[0] == told[1]
 
 
-def test_tasks_of_one_stage_are_bounded(
-    monkeypatch: pytest.MonkeyPatch, history: Derivative, extractions: list[int]
-) -> None:
+def test_tasks_of_one_stage_are_bounded(history: Derivative, extractions: list[int]) -> None:
     """With more keys than tasks, each works piecewise and gives the same rows."""
-    monkeypatch.setattr(spark_tasks, "TASKS_MAX", 1)
-    history.call = with_settings(history, state_piece_rows=1)
+    history.call = with_settings(history, state_piece_rows=1, stage_tasks_max=1)
     found = history.pull()
     assert [row["earlier"] for row in found.table.to_pylist() if row["v"] > 1] == [0, 1]
     assert extractions == [1]

@@ -229,6 +229,14 @@ def test_sql_without_a_gate_reaches_nothing(outside: Outside, tmp_path: Path, mo
     assert "None" in answers["read settings"] or "null" in answers["read settings"]
 
 
+def test_duckdb_is_the_second_reader_of_parquet_in_the_sandbox(outside: Outside, tmp_path: Path) -> None:
+    code, said = outside.run("sandbox_parquet.py", best_layers(), tmp_path / "private")
+    assert code == 0, said
+    readings = json.loads((outside.exchange / "readings.json").read_text())
+    assert readings["plain"] is None, "DuckDB does not run in there, and every push would ask Spark"
+    assert readings["names by case"] is not None, "asking Spark shows"
+
+
 def seen_from_outside(pid: int) -> dict[str, object]:
     """What the kernel says of a process."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()

@@ -83,7 +83,7 @@ def prepared(
 
 
 def task_of(touched: TouchedScan, folder: Path, *, rows: int, bytes_max: int = 1 << 20) -> ExtractionTask:
-    shares = shares_of((touched,), rows_each=rows, at_least=2)
+    shares = shares_of((touched,), rows_each=rows, at_least=2, at_most=256)
     return ExtractionTask((touched,), shares, folder, rows, 1 << 20, bytes_max)
 
 
@@ -173,12 +173,13 @@ def test_shares_follow_rows_and_no_key_is_cut(tmp_path: Path) -> None:
     before = [(key, 1, key % 3) for key in range(10)] + [(0, 1, 1), (0, 1, 2)]
     _, _, touched = prepared(tmp_path, [before], [(key, 1, 0) for key in range(10)], alone=False)
     for rows, at_least in ((1, 1), (4, 1), (1_000, 1), (1_000, 3)):
-        shares = shares_of((touched,), rows_each=rows, at_least=at_least)
+        shares = shares_of((touched,), rows_each=rows, at_least=at_least, at_most=256)
         assert [share.begin for share in shares] == [0, *(share.end for share in shares[:-1])]
         assert shares[-1].end == 10
         assert len(shares) >= min(at_least, 10)
-    assert len(shares_of((touched,), rows_each=1, at_least=1)) == 10
-    assert len(shares_of((touched,), rows_each=1_000, at_least=1)) == 1
+    assert len(shares_of((touched,), rows_each=1, at_least=1, at_most=256)) == 10
+    assert len(shares_of((touched,), rows_each=1_000, at_least=1, at_most=256)) == 1
+    assert len(shares_of((touched,), rows_each=1, at_least=6, at_most=4)) == 4
 
 
 def test_a_file_that_is_too_short_is_no_smaller_share(tmp_path: Path) -> None:

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from odfabric.formats.slices.canonical_rows import row_bytes
 from odfabric_engine_spark.operators.aggregate.accumulators.aggregate_functions import Accumulators
 from odfabric_engine_spark.operators.aggregate.group_state import GroupState, stored_groups
-from odfabric_engine_spark.plan.aggregates.aggregate_calls import AggregateCall, Function
+from odfabric_engine_spark.plan.aggregates.aggregate_calls import AggregateCall, AggregateFunction
 from odfabric_engine_spark.state import checkpoint, compaction_tiers, latest_rows, run_file
 from odfabric_engine_spark.state.checkpoint import Checkpoint, StoredCheckpoint, read_checkpoint, write_checkpoint
 from odfabric_engine_spark.state.stored_runs import StateWork
 
-CALL = AggregateCall(function=Function.COUNT, input=0, result="long", lenient=False, text="count(v)")
+CALL = AggregateCall(function=AggregateFunction.COUNT, input=0, result="long", lenient=False, text="count(v)")
 ACCUMULATORS = Accumulators.of([CALL], [pa.string()])
 KEYS = [pa.field("k", pa.int64()), pa.field("window_end", pa.timestamp("us", tz="UTC"))]
 SCHEMA = GroupState.schema(KEYS, ACCUMULATORS)

@@ -43,11 +43,13 @@ class _Kept:
 
 @dataclass(slots=True)
 class MappedFiles:
-    """Files of this process.
+    """Files of this process, `files_max` of `bytes_max` together at most.
 
     Any thread. The least used ones are given up first; who uses one keeps it mapped as long.
     """
 
+    files_max: int = KEPT_FILES_MAX
+    bytes_max: int = KEPT_BYTES_MAX
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _kept: OrderedDict[_Mark, _Kept] = field(default_factory=OrderedDict)
 
@@ -63,7 +65,7 @@ class MappedFiles:
                     self._kept.move_to_end(mark)
                     return self._kept[mark].bytes
             found = _mapped(descriptor, stat.st_size)
-            if stat.st_nlink > 1 and KEPT_BYTES_MIN <= stat.st_size <= KEPT_BYTES_MAX:
+            if stat.st_nlink > 1 and KEPT_BYTES_MIN <= stat.st_size <= self.bytes_max:
                 with self._lock:
                     self._kept[mark], descriptor = _Kept(found, descriptor), -1
                     self._give_up()
@@ -81,7 +83,7 @@ class MappedFiles:
         """Those that are removed, and those that are too many."""
         for mark in [mark for mark, each in self._kept.items() if each.is_removed]:
             del self._kept[mark]
-        while len(self._kept) > KEPT_FILES_MAX or sum(each.bytes.size for each in self._kept.values()) > KEPT_BYTES_MAX:
+        while len(self._kept) > self.files_max or sum(each.bytes.size for each in self._kept.values()) > self.bytes_max:
             self._kept.popitem(last=False)
 
 

@@ -24,6 +24,7 @@ from odfabric.model.provenance import PROVENANCE_ROWS_LIMIT
 from odfabric_engine_spark.arrays.array_types import Hashes, Longs, Mask
 from odfabric_engine_spark.plan.input_tables import InputTable
 from odfabric_engine_spark.plan.partitioning.partition_keys import stage_schema
+from odfabric_engine_spark.rows.input_rows import batch_as_spark
 from odfabric_engine_spark.rows.input_scan import weights_of
 from odfabric_engine_spark.rows.row_expressions import RowExpressions
 from odfabric_engine_spark.spark.calls.call import EngineCall
@@ -233,23 +234,9 @@ class PastRows:
                 taken = within.copy()
                 taken[within] = own[places[within]]
                 if taken.any():
-                    yield _as_spark(batch if taken.all() else batch.filter(pa.array(taken)), schema, piece.path)
+                    yield batch_as_spark(batch if taken.all() else batch.filter(pa.array(taken)), schema, piece.path)
 
 
 def _operations(rows: pa.Table, column: str) -> Longs:
     found: Longs = one_array(rows.column(column)).to_numpy(zero_copy_only=False).astype(np.int64)
     return found
-
-
-def _as_spark(batch: pa.RecordBatch, schema: pa.Schema, path: str) -> pa.RecordBatch:
-    columns: list[pa.Array] = []
-    for field in schema:
-        if field.name not in batch.schema.names:
-            columns.append(pa.nulls(batch.num_rows, field.type))
-            continue
-        try:
-            columns.append(batch.column(field.name).cast(field.type))
-        except pa.ArrowException as error:
-            place = Place(file=path, field=field.name, rule="file-value")
-            raise InvalidData(f"a value of the column has no form in Spark: {error}", place=place) from error
-    return pa.RecordBatch.from_arrays(columns, schema=schema)

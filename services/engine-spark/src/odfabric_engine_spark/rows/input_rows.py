@@ -99,14 +99,23 @@ class InputRows:
                     yield self.as_spark(rows, piece.path)
 
     def as_spark(self, batch: pa.RecordBatch, path: str) -> pa.RecordBatch:
-        columns: list[pa.Array] = []
-        for field in self._schema:
-            if field.name not in batch.schema.names:
-                columns.append(pa.nulls(batch.num_rows, field.type))
-                continue
-            try:
-                columns.append(batch.column(field.name).cast(field.type))
-            except pa.ArrowException as error:
-                place = Place(file=path, field=field.name, rule="file-value")
-                raise InvalidData(f"a value of the column has no form in Spark: {error}", place=place) from error
-        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+        """A batch of a slice as this input is handed to Spark. Raises InvalidData."""
+        return batch_as_spark(batch, self._schema, path)
+
+
+def batch_as_spark(batch: pa.RecordBatch, schema: pa.Schema, path: str) -> pa.RecordBatch:
+    """A batch of the slice `path` with the columns and types of `schema`.
+
+    Columns that were not read are null. Raises InvalidData for a value without a form in Spark.
+    """
+    columns: list[pa.Array] = []
+    for field in schema:
+        if field.name not in batch.schema.names:
+            columns.append(pa.nulls(batch.num_rows, field.type))
+            continue
+        try:
+            columns.append(batch.column(field.name).cast(field.type))
+        except pa.ArrowException as error:
+            place = Place(file=path, field=field.name, rule="file-value")
+            raise InvalidData(f"a value of the column has no form in Spark: {error}", place=place) from error
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

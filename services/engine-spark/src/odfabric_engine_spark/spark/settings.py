@@ -176,6 +176,8 @@ class EngineSettings:
     """Size of the rows that a query maps, or reads to aggregate them, at once, however few they are."""
 
     # state of transforms
+    stage_tasks_max: int = 256
+    """Tasks of Spark among which the keys of a stage are divided; each takes its share piece by piece."""
     state_piece_rows: int = 250_000
     """Rows of state that are merged at once."""
     state_added_bytes_max: int = 256 * MIB

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from odfabric.errors import AlreadyExists, Corrupt, Determinate, LimitExceeded, NotFound
+from odfabric.errors import AlreadyExists, Determinate, LimitExceeded, NotFound
 from odfabric.model.instant import Instant
 from odfabric.ports.datasets.object_store import (
     REF_BYTES_MAX,
@@ -18,6 +18,7 @@ from odfabric.ports.datasets.object_store import (
     check_key,
     check_prefix,
     ref_bytes,
+    ref_text,
 )
 from odfabric.ports.node.clock import Clock
 
@@ -141,10 +142,7 @@ class MemoryObjectStore:
             return None
         if len(found[0]) > REF_BYTES_MAX:
             raise LimitExceeded(f"ref {key} is too long", limit="ref_bytes_max", maximum=REF_BYTES_MAX)
-        try:
-            return found[0].decode()
-        except UnicodeDecodeError as error:
-            raise Corrupt(f"ref {key} is not a text", object_name=key) from error
+        return ref_text(key, found[0])
 
     def link(self, key: str, *, lifetime_s: int) -> str | None:
         """See the port: memory has no address."""

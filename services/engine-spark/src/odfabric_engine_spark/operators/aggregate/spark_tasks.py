@@ -55,8 +55,6 @@ from odfabric_engine_spark.state.run import RunFile
 from odfabric_engine_spark.state.run_file import open_run_file
 from odfabric_engine_spark.state.stored_runs import StateWork
 
-PARTS_MAX = 256
-"""Parts of the keys, each of which is one task's; it takes them piece by piece."""
 _GROUPS_EACH = 4
 """Groups of a part, in pieces that a task has in hand at once."""
 
@@ -165,8 +163,10 @@ class GroupTasks:
         `rows_max`: at most so many rows. When the first records come, the states have all of them. Raises InvalidData, Determinate,
         and what Spark raises on an expression.
         """
-        run, groups_max = self._run, self._run.shape.in_hand(self._call.settings.groups_max)
-        parts = min(max(1 + rows_max // (_GROUPS_EACH * groups_max), self._call.settings.tasks_at_once), PARTS_MAX)
+        settings = self._call.settings
+        run, groups_max = self._run, self._run.shape.in_hand(settings.groups_max)
+        # Parts of the keys, each of which is one task's.
+        parts = min(max(1 + rows_max // (_GROUPS_EACH * groups_max), settings.tasks_at_once), settings.stage_tasks_max)
         sending = SumTask(run.shape, marks, parts, self._call.settings.state_piece_rows, groups_max)
         sent = loosened(rows).mapInArrow(sending, schema_of_rows(self._call.session, _SENT))
         if run.shape.end_column is not None:

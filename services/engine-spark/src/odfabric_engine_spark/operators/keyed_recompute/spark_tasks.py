@@ -42,8 +42,6 @@ from odfabric_engine_spark.state.run import CLOSES, HASH, WEIGHT, FilePart, RunF
 from odfabric_engine_spark.state.run_file import open_run_file
 from odfabric_engine_spark.state.stored_runs import StateWork
 
-TASKS_MAX = 256
-"""Tasks among which the keys of a scan are divided; each takes its share piece by piece."""
 _NO_TIMES = np.zeros(0, dtype=np.int64)
 _TOLD = pa.schema([("share", pa.int64()), ("rows", pa.int64()), ("failure", pa.binary())])
 
@@ -123,7 +121,12 @@ class StageTasks:
         Raises LimitExceeded for a key with too many, InvalidData for a damaged checkpoint, Determinate.
         """
         settings = self._call.settings
-        shares = shares_of(scans, rows_each=settings.state_piece_rows, at_least=settings.tasks_at_once)
+        shares = shares_of(
+            scans,
+            rows_each=settings.state_piece_rows,
+            at_least=settings.tasks_at_once,
+            at_most=settings.stage_tasks_max,
+        )
         task = ExtractionTask(
             tuple(scans),
             shares,
@@ -155,7 +158,7 @@ class StageTasks:
             return counted_rows(whole(self._call, found))
         frame = loosened(found)
         settings = self._call.settings
-        parts = min(max(1 + rows // settings.state_piece_rows, settings.tasks_at_once), TASKS_MAX)
+        parts = min(max(1 + rows // settings.state_piece_rows, settings.tasks_at_once), settings.stage_tasks_max)
         spread = frame.repartition(parts, *(column(field.name) for field in frame.schema.fields[:-1]))
         task = DifferenceTask(settings.state_piece_rows, settings.batch_bytes)
         return counted_rows(whole(self._call, spread.mapInArrow(task, frame.schema)))
@@ -236,10 +239,10 @@ class ExtractionTask:
                 yield bound
 
 
-def shares_of(scans: Sequence[TouchedScan], *, rows_each: int, at_least: int) -> tuple[Share, ...]:
+def shares_of(scans: Sequence[TouchedScan], *, rows_each: int, at_least: int, at_most: int) -> tuple[Share, ...]:
     """The keys of each scan, divided into shares of about so many rows.
 
-    There are `at_least` shares where the scan has as many keys.
+    There are `at_least` shares where the scan has as many keys, and never more than `at_most`.
     """
     found: list[Share] = []
     for number, scan in enumerate(scans):
@@ -247,7 +250,7 @@ def shares_of(scans: Sequence[TouchedScan], *, rows_each: int, at_least: int) ->
         old, new = _state(scan, scan.old), _state(scan, (scan.new,))
         ends = np.cumsum(_asked(scan).of_these(hashes).counts(old, hashes) + new.counts(hashes))
         rows = int(ends[-1]) if len(ends) else 0
-        count = min(max(1 + rows // rows_each, at_least), TASKS_MAX)
+        count = min(max(1 + rows // rows_each, at_least), at_most)
         bounds = np.searchsorted(ends, [rows * at // count for at in range(1, count)], side="left")
         cuts = [0, *np.unique(bounds[(bounds > 0) & (bounds < len(hashes))]).tolist(), len(hashes)]
         found += [Share(number, begin, end) for begin, end in pairwise(cuts)]

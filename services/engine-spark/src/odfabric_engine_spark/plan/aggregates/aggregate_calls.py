@@ -31,7 +31,7 @@ _FLOATS = frozenset({"float", "double"})
 _ORDERED = _INTEGERS | _FLOATS | {"boolean", "string", "binary", "date", "timestamp", "timestamp_ntz"}
 
 
-class Function(Enum):
+class AggregateFunction(Enum):
     """Aggregate functions with exact accumulators."""
 
     COUNT = "count"
@@ -44,18 +44,18 @@ class Function(Enum):
 
 
 _FUNCTIONS = {
-    "Count": Function.COUNT,
-    "CountIf": Function.COUNT,
-    "Sum": Function.SUM,
-    "Average": Function.AVG,
-    "Min": Function.MIN,
-    "Max": Function.MAX,
-    "BoolAnd": Function.MIN,
-    "BoolOr": Function.MAX,
-    "Median": Function.PERCENTILE,
-    "Percentile": Function.PERCENTILE,
-    "PercentileCont": Function.PERCENTILE,
-    "PercentileDisc": Function.PERCENTILE,
+    "Count": AggregateFunction.COUNT,
+    "CountIf": AggregateFunction.COUNT,
+    "Sum": AggregateFunction.SUM,
+    "Average": AggregateFunction.AVG,
+    "Min": AggregateFunction.MIN,
+    "Max": AggregateFunction.MAX,
+    "BoolAnd": AggregateFunction.MIN,
+    "BoolOr": AggregateFunction.MAX,
+    "Median": AggregateFunction.PERCENTILE,
+    "Percentile": AggregateFunction.PERCENTILE,
+    "PercentileCont": AggregateFunction.PERCENTILE,
+    "PercentileDisc": AggregateFunction.PERCENTILE,
 }
 
 
@@ -69,7 +69,7 @@ class AggregateCall:
     which are `listed` where a list of them is asked for.
     """
 
-    function: Function
+    function: AggregateFunction
     input: int | None
     result: str
     lenient: bool
@@ -93,15 +93,15 @@ class CallReader:
         """The call of an AggregateExpression that `has_accumulator`."""
         function = expression.aggregateFunction()
         kind = _FUNCTIONS[simple_name(function)]
-        if kind is Function.COUNT and expression.isDistinct():
-            kind = Function.COUNT_DISTINCT
+        if kind is AggregateFunction.COUNT and expression.isDistinct():
+            kind = AggregateFunction.COUNT_DISTINCT
         return AggregateCall(
             function=kind,
             input=self._input(expression, function),
             result=str(expression.dataType().json()).strip('"'),
             lenient=str(function.prettyName()).startswith("try_"),
             text=text_of(expression),
-            ranks=ranks_of(function) if kind is Function.PERCENTILE else (),
+            ranks=ranks_of(function) if kind is AggregateFunction.PERCENTILE else (),
             listed=str(expression.dataType().typeName()) == "array",
         )
 

@@ -41,7 +41,7 @@ from odfabric_engine_spark.operators.aggregate.accumulators.count_distinct impor
 from odfabric_engine_spark.operators.aggregate.accumulators.min_and_max import Extremes, ExtremeStatistic
 from odfabric_engine_spark.operators.aggregate.accumulators.multisets import multiset_statistic
 from odfabric_engine_spark.operators.aggregate.accumulators.percentile import PercentileStatistic, Ranked
-from odfabric_engine_spark.plan.aggregates.aggregate_calls import AggregateCall, Function
+from odfabric_engine_spark.plan.aggregates.aggregate_calls import AggregateCall, AggregateFunction
 
 _DECIMAL = re.compile(r"decimal\((\d+),(-?\d+)\)")
 _LONG_MAX = (1 << 63) - 1
@@ -162,21 +162,21 @@ class _StatisticMaker:
     def result(self, call: AggregateCall) -> Callable[[GroupValues], pa.Array]:
         """How a call's result is made."""
         match call.function:
-            case Function.COUNT:
+            case AggregateFunction.COUNT:
                 count = 0 if call.input is None else self._count(call.input)
                 # Of unmatched retractions there are none, not fewer.
                 return lambda groups: pa.array(np.maximum(_counts(groups, count), 0))
-            case Function.COUNT_DISTINCT:
+            case AggregateFunction.COUNT_DISTINCT:
                 assert call.input is not None
                 at = self._at("distinct", call.input, DistinctStatistic.of(call.input, self._types[call.input]))
                 return lambda groups: pa.array(_distinct(groups, at))
-            case Function.MIN | Function.MAX:
+            case AggregateFunction.MIN | AggregateFunction.MAX:
                 assert call.input is not None
-                return self._extreme(call.input, greatest=call.function is Function.MAX)
-            case Function.SUM | Function.AVG:
+                return self._extreme(call.input, greatest=call.function is AggregateFunction.MAX)
+            case AggregateFunction.SUM | AggregateFunction.AVG:
                 assert call.input is not None
                 return self._sum(call, call.input)
-            case Function.PERCENTILE:
+            case AggregateFunction.PERCENTILE:
                 assert call.input is not None
                 return self._percentiles(call, call.input)
 
@@ -202,7 +202,7 @@ class _StatisticMaker:
         data_type = self._types[source]
         if types.is_floating(data_type):
             at = self._at("float", source, FloatSumStatistic(f"float{source}", source))
-            mean = call.function is Function.AVG
+            mean = call.function is AggregateFunction.AVG
             return lambda groups: _float_result(groups.statistics[at], _counts(groups, count), mean=mean)
         scale = data_type.scale if types.is_decimal(data_type) else 0
         at = self._at("sum", source, SumStatistic(f"sum{source}", source, scale))
@@ -265,7 +265,7 @@ def _number_result(call: AggregateCall, value: StatisticValue, counts: Longs) ->
     assert isinstance(value, Sums)
     valid = counts > 0
     decimal = _DECIMAL.fullmatch(call.result)
-    if call.function is Function.AVG and decimal is None:
+    if call.function is AggregateFunction.AVG and decimal is None:
         means = [
             integer_quotient(total, int(count)) if count > 0 else None
             for total, count in zip(value.units, counts, strict=True)
@@ -275,7 +275,7 @@ def _number_result(call: AggregateCall, value: StatisticValue, counts: Longs) ->
         return _long_result(call, value.units, valid)
     precision, scale = int(decimal[1]), int(decimal[2])
     units = value.units
-    if call.function is Function.AVG:
+    if call.function is AggregateFunction.AVG:
         quotients = [
             decimal_quotient(total, int(count), scale=value.scale, result_scale=scale) if count > 0 else 0
             for total, count in zip(units, counts, strict=True)
