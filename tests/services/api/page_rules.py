@@ -92,6 +92,13 @@ PAGE_RULES: Mapping[tuple[str, str], Rule] = {
     ("POST", "/{account}/{dataset}/-/variables/{name}/remove"): rule(
         WRITE, status=404, code="not-found", path={"name": "NONE"}, headers=FORM
     ),
+    ("GET", "/{account}/{dataset}/-/copies"): rule(WRITE),
+    ("POST", "/{account}/{dataset}/-/copies"): rule(
+        WRITE, status=400, code="unsupported-protocol", **form(to="ipfs://x")
+    ),
+    ("POST", "/{account}/{dataset}/-/copies/forget"): rule(
+        WRITE, status=404, code="not-found", **form(target="nowhere")
+    ),
     # Pages of flows.
     ("GET", "/-/flows"): rule(SIGNED_IN),
     ("GET", "/{account}/{dataset}/-/flows"): rule(WRITE),
@@ -163,6 +170,13 @@ PAGE_RULES: Mapping[tuple[str, str], Rule] = {
     ("GET", "/-/admin/tokens"): rule(ADMIN),
     ("POST", "/-/admin/tokens"): Rule(needs=(ADMIN,), allowed=(INVALID,), body="token=nonsense", headers=FORM),
     ("POST", "/-/admin/tokens/revoke"): Rule(needs=(ADMIN,), allowed=(MISSING,), body=f"id={ANY_ID}", headers=FORM),
+    ("GET", "/-/admin/repositories"): rule(ADMIN),
+    ("POST", "/-/admin/repositories"): rule(
+        ADMIN, status=400, code="unsupported-protocol", **form(name="x", url="ipfs://x")
+    ),
+    ("POST", "/-/admin/repositories/{name}/remove"): rule(
+        ADMIN, status=404, code="not-found", path={"name": "none"}, headers=FORM
+    ),
     ("GET", "/-/admin/audit"): rule(ADMIN),
     ("GET", "/-/admin/audit.csv"): rule(ADMIN, params={"target": "nothing"}),
     ("GET", "/-/admin/accounts"): rule(ADMIN),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from ssl import SSLContext
 from urllib.parse import urlsplit
 
 from odfabric.adapters.http.egress import Egress, EgressLimits
@@ -17,15 +18,22 @@ from odfabric.wiring.transfer.remotes import RemotesByScheme
 
 
 @contextmanager
-def reaching(url: str, folder: Path, *, token: str | None, seed: int = 5) -> Iterator[MemoryNode]:
-    """A node that may reach `url` (scheme, host and port) and has that token for it."""
+def reaching(
+    url: str, folder: Path, *, token: str | None, seed: int = 5, ssl_context: SSLContext | None = None
+) -> Iterator[MemoryNode]:
+    """A node that may reach `url` (scheme, host and port) and has that token for it.
+
+    `ssl_context`: which authorities it trusts.
+    """
     parts = urlsplit(url)
     port = parts.port or 80
     peer = MemoryNode(folder, seed=seed)
-    with Egress(limits=EgressLimits(ports=(port,)), allow=[f"{parts.hostname}:{port}"]) as egress:
+    limits, allow = EgressLimits(ports=(port,)), [f"{parts.hostname}:{port}"]
+    with Egress(limits=limits, allow=allow, ssl_context=ssl_context) as egress:
         over_http = HttpRemoteDatasets(egress, block_bytes_max=1 << 24)
         remotes = RemotesByScheme(
-            {"odf+http": over_http, "http": over_http}, tokens={} if token is None else {url: token}
+            dict.fromkeys(("odf+http", "http", "odf+https", "https"), over_http),
+            tokens={} if token is None else {url: token},
         )
         peer._ports = replace(
             peer._ports,

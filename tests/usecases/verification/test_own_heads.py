@@ -22,6 +22,9 @@ from odfabric.usecases.verification.verification_run import VerifyOptions
 from tests.usecases.transfer.sharing import Parties, ended
 from tests.usecases.transfer.smart_parties import SERVED, SmartParties
 
+SIGNED_AGAIN_MS = 61_000
+"""After that the signature that is published is made again, and a reader looks at the log."""
+
 
 @pytest.fixture
 def parties(tmp_path: Path) -> SmartParties:
@@ -48,6 +51,7 @@ def go_back_without_saying_so(parties: Parties) -> None:
     core = parties.ours.node.core
     entry = core.repository.resolve(parties.entry.id)
     rows = list(core.repository.rows_down(entry.id))
+    parties.ours.clock.advance(SIGNED_AGAIN_MS)
     for target in (rows[1].hash, rows[0].hash):
         core.ports.head_logs.add(entry.id, core.heads.writer.moves(entry, rows[0].hash, target, APPENDED))
     core.commits.publish_log(entry.id)
@@ -156,6 +160,7 @@ class TestLineageOfPulls:
 
     def test_a_log_goes_on_without_blocks(self, parties: SmartParties) -> None:
         parties.smart_pull()
+        parties.ours.clock.advance(SIGNED_AGAIN_MS)
         node = parties.ours.node
         signer = node.heads.rotate(node.core.repository.resolve(parties.entry.id), by=node.operator)
         assert parties.smart_pull()["upToDate"] is True

@@ -7,13 +7,16 @@ protocols of the reference, sections 1 to 3 (RFC-007).
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from odfabric.adapters.http.egress import Answer, Egress, SizeLimit
+from odfabric.adapters.http.partial_downloads import PartialDownloads
 from odfabric.adapters.http.retry_after import retry_after_s
 from odfabric.adapters.http.url import HttpUrl
 from odfabric.domain.sources.remote_answers import failed_answer
@@ -44,8 +47,14 @@ _BEARER = re.compile(r"[A-Za-z0-9._~+/=-]+", re.ASCII)
 class HttpRemoteDatasets:
     """`ports.sources.egress.RemoteDatasets` for http(s):// and odf+http(s)://."""
 
-    def __init__(self, egress: Egress, *, block_bytes_max: int, resumes_max: int = 5) -> None:
-        """`resumes_max` is how often a download that broke off goes on."""
+    def __init__(
+        self, egress: Egress, *, block_bytes_max: int, resumes_max: int = 5, partial_folder: Path | None = None
+    ) -> None:
+        """`resumes_max` is how often a download that broke off goes on.
+
+        What still is not whole is kept in `partial_folder` for the next attempt.
+        """
+        self._partials = PartialDownloads(partial_folder)
         self._egress = egress
         self._resumes_max = resumes_max
         self._block_bytes_max = block_bytes_max
@@ -58,15 +67,22 @@ class HttpRemoteDatasets:
             raise InvalidRequest("the URL of a dataset has no query", place=Place(field="url"))
         if token is not None and (len(token) > TOKEN_CHARACTERS_MAX or _BEARER.fullmatch(token) is None):
             raise InvalidRequest("not a bearer token", place=Place(field="token"))
-        return HttpRemoteDataset(self._egress, base, token, self._block_bytes_max, self._resumes_max)
+        return HttpRemoteDataset(self._egress, base, token, self._block_bytes_max, self._resumes_max, self._partials)
 
 
 class HttpRemoteDataset:
     """One dataset of a peer."""
 
     def __init__(
-        self, egress: Egress, base: HttpUrl, token: str | None, block_bytes_max: int, resumes_max: int
+        self,
+        egress: Egress,
+        base: HttpUrl,
+        token: str | None,
+        block_bytes_max: int,
+        resumes_max: int,
+        partials: PartialDownloads,
     ) -> None:
+        self._partials = partials
         self._egress = egress
         self._resumes_max = resumes_max
         # Everything is relative to the dataset, which is a folder whether or not the URL says so.
@@ -103,14 +119,25 @@ class HttpRemoteDataset:
     def download(self, folder: str, object_hash: Multihash, *, size_max: int, into: Path) -> int:
         """An object into a new file.
 
-        What breaks off goes on where it broke, if the server has ranges and keeps to its entity tag.
+        What breaks off goes on where it broke, if the server has ranges and keeps to its entity tag; also at the next call.
         """
         path, shown = object_path(folder, object_hash), str(object_hash)
+        url = self._base + path
+        mark = self._partials.take(url, into)
         try:
-            with into.open("xb") as file:
+            with into.open("xb" if mark is None else "r+b") as file:
+                file.seek(0, os.SEEK_END)
+                begun = _Begun(mark)
                 try:
-                    self._download(path, shown, file, SizeLimit(name="object_bytes_max", bytes_max=size_max))
+                    self._download(path, shown, file, SizeLimit(name="object_bytes_max", bytes_max=size_max), begun)
                     return file.tell()
+                except Determinate:
+                    if begun.mark is not None and 0 < file.tell() < size_max:
+                        file.flush()
+                        self._partials.keep(url, into, begun.mark)
+                    with suppress(OSError):
+                        into.unlink()
+                    raise
                 except BaseException:
                     with suppress(OSError):
                         into.unlink()
@@ -118,17 +145,17 @@ class HttpRemoteDataset:
         except OSError as error:
             raise Determinate(f"{into.name} cannot be written: {error.strerror}") from None
 
-    def _download(self, path: str, shown: str, file: BinaryIO, limit: SizeLimit) -> None:
-        resumes, mark = 0, None
+    def _download(self, path: str, shown: str, file: BinaryIO, limit: SizeLimit, had: _Begun) -> None:
+        resumes = 0
         while True:
             begun = file.tell()
             try:
-                with self._get(path, "object", shown, limit, conditions=_rest(begun, mark)) as answer:
+                with self._get(path, "object", shown, limit, conditions=_rest(begun, had.mark)) as answer:
                     if begun and answer.status == 200:  # it has another object now, or no ranges
                         begun = 0
                         file.seek(0)
                         file.truncate()
-                    mark = _mark(answer)
+                    had.mark = _mark(answer)
                     for piece in answer.body():
                         if file.tell() + len(piece) > limit.bytes_max:
                             raise LimitExceeded(f"{shown} is too large", limit=limit.name, maximum=limit.bytes_max)
@@ -136,7 +163,7 @@ class HttpRemoteDataset:
                 return
             except Determinate:
                 resumes += 1
-                if mark is None or file.tell() <= begun or resumes > self._resumes_max:
+                if had.mark is None or file.tell() <= begun or resumes > self._resumes_max:
                     raise
 
     @contextmanager
@@ -157,6 +184,13 @@ class HttpRemoteDataset:
                 case status:
                     wait_s = retry_after_s(answer)
                     raise failed_answer(status, url=answer.url.shown, what=what, name=name, retry_after_s=wait_s)
+
+
+@dataclass(slots=True)
+class _Begun:
+    """Of which entity tag the bytes are that were received; None: they cannot be continued."""
+
+    mark: str | None
 
 
 def _rest(begun: int, mark: str | None) -> list[tuple[str, str]]:

@@ -84,7 +84,8 @@ class Fetching:
 
     def _chain(self, head: Multihash) -> list[EncodedBlock]:
         """Blocks from the oldest on; none if one is nowhere."""
-        stored, found = self.ports.repository.blocks(self.entry.id), []
+        stored = self.ports.repository.blocks(self.entry.id)
+        found: list[EncodedBlock] = []
         name: Multihash | None = head
         while name is not None and len(found) < self.ports.blocks_max:
             try:

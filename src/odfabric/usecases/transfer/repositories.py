@@ -51,6 +51,10 @@ class RepositoryVerbs:
         own = self._account(by, shared=False)
         return [*self.repositories.of(own), *self.repositories.of(None)]
 
+    def shared(self, *, by: Subject) -> Sequence[RemoteRepository]:
+        """Those of the node, for its admins. Raises Unauthenticated, AccessDenied."""
+        return self.repositories.of(self._account(by, shared=True))
+
     def remove(self, name: str, *, shared: bool, by: Subject) -> None:
         """Forget a repository; what was pulled or pushed stays.
 

@@ -25,6 +25,8 @@ from odfabric.ports.transfer.destinations import Destinations, RemoteStores
 from odfabric.ports.transfer.nodes import RemoteNodes
 from odfabric.settings import Settings
 
+PARTIAL_FOLDER = "partial"
+"""Folder of the workspace for downloads that broke off."""
 BUCKET_SCHEMES = ("s3", "s3+http", "s3+https")
 
 
@@ -44,7 +46,10 @@ def open_elsewhere(settings: Settings, egress: Egress, closing: ExitStack) -> El
     """Connections are closed with `closing`."""
     anywhere = settings.poll_anywhere
     over_http = HttpRemoteDatasets(
-        egress, block_bytes_max=settings.block_bytes_max, resumes_max=settings.transfer_resumes_max
+        egress,
+        block_bytes_max=settings.block_bytes_max,
+        resumes_max=settings.transfer_resumes_max,
+        partial_folder=settings.workspace / PARTIAL_FOLDER,
     )
     in_folder = FolderRemoteDatasets(
         None if anywhere else settings.poll_folder, anywhere=anywhere, block_bytes_max=settings.block_bytes_max

@@ -47,7 +47,7 @@ def accounts_in(answer: httpx.Response) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "path", ["", "/accounts", "/accounts/ann", "/rights", "/tokens", "/audit", "/storage", "/settings"]
+    "path", ["", "/accounts", "/accounts/ann", "/rights", "/tokens", "/audit", "/storage", "/settings", "/repositories"]
 )
 def test_to_others_than_admins_the_screens_do_not_exist(browsers: Browsers, path: str) -> None:
     with browsers.open("ann") as ann, browsers.open(None) as stranger:

@@ -6,6 +6,7 @@ They break off, never end, lie about lengths or lead elsewhere.
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from odfabric.adapters.http.egress import Egress, EgressLimits
+from odfabric.adapters.http.partial_downloads import FILES_MAX, PartialDownloads
 from odfabric.adapters.http.remote_dataset import HttpRemoteDatasets
 from odfabric.errors import AccessDenied, CorruptedSource, Determinate, LimitExceeded, OdfError
 from odfabric.model.multihash import Multihash, sha3_256_multihash
@@ -54,6 +56,57 @@ def test_a_download_goes_on_where_it_broke(servers: ExitStack, tmp_path: Path) -
     assert (found, (tmp_path / "a").read_bytes()) == (len(BODY), BODY)
     assert [seen.headers.get("range") for seen in server.seen] == [None, *(f"bytes={3072 * n}-" for n in (1, 2, 3))]
     assert {seen.headers.get("if-range") for seen in server.seen[1:]} == {TAG}
+
+
+def kept(server: LoopbackServer, servers: ExitStack, folder: Path, *, url: str = "/ds") -> RemoteDataset:
+    """A client that goes on once within a download, and keeps what came."""
+    egress = servers.enter_context(Egress(limits=LIMITS, allow=[server.place]))
+    made = HttpRemoteDatasets(egress, block_bytes_max=1000, resumes_max=1, partial_folder=folder)
+    return made.open(server.url(url))
+
+
+def test_the_next_attempt_goes_on_where_the_last_one_broke(servers: ExitStack, tmp_path: Path) -> None:
+    server = servers.enter_context(LoopbackServer(lambda seen: broken(seen, pieces=3)).serving())
+    into = tmp_path / "a"
+    with pytest.raises(Determinate):
+        kept(server, servers, tmp_path / "partial").download("data", NAME, size_max=len(BODY), into=into)
+    assert not into.exists()
+    found = kept(server, servers, tmp_path / "partial").download("data", NAME, size_max=len(BODY), into=into)
+    assert (found, into.read_bytes()) == (len(BODY), BODY)
+    assert [seen.headers.get("range") for seen in server.seen] == [None, *(f"bytes={3072 * n}-" for n in (1, 2, 3))]
+    assert list((tmp_path / "partial").glob("*.part")) == []
+
+
+def test_what_is_kept_is_of_one_url_and_one_tag(servers: ExitStack, tmp_path: Path) -> None:
+    tags = [TAG, TAG, '"another"', '"another"', '"another"']
+
+    def respond(seen: Seen) -> Iterator[bytes]:
+        tag = tags.pop(0)
+        same = seen.headers.get("if-range") in (None, tag)
+        return broken(seen, pieces=3 if tag == TAG else 10, tag=tag, ranges=same)
+
+    server = servers.enter_context(LoopbackServer(respond).serving())
+    with pytest.raises(Determinate):
+        kept(server, servers, tmp_path / "partial").download("data", NAME, size_max=len(BODY), into=tmp_path / "a")
+    other = kept(server, servers, tmp_path / "partial", url="/other")
+    assert other.download("data", NAME, size_max=len(BODY), into=tmp_path / "b") == len(BODY)
+    assert server.seen[-1].headers.get("range") is None
+    again = kept(server, servers, tmp_path / "partial")
+    assert again.download("data", NAME, size_max=len(BODY), into=tmp_path / "a") == len(BODY)
+    assert (tmp_path / "a").read_bytes() == BODY
+    assert server.seen[-1].headers.get("range") == "bytes=6144-"
+
+
+def test_the_oldest_partial_files_go_first(tmp_path: Path) -> None:
+    partials = PartialDownloads(tmp_path / "partial")
+    for number in range(FILES_MAX + 5):
+        (tmp_path / "a").write_bytes(b"x" * number)
+        partials.keep(f"https://a.example/{number}", tmp_path / "a", TAG)
+        for each in (tmp_path / "partial").iterdir():
+            os.utime(each, ns=(each.stat().st_mtime_ns, each.stat().st_mtime_ns - 10**9))
+    assert len(list((tmp_path / "partial").glob("*.part"))) == FILES_MAX
+    assert partials.take("https://a.example/0", tmp_path / "b") is None
+    assert partials.take(f"https://a.example/{FILES_MAX + 4}", tmp_path / "b") == TAG
 
 
 def test_it_begins_again_where_the_server_has_no_ranges(servers: ExitStack, tmp_path: Path) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from odfabric_api.web.routes import files, home, opening, sql
 from odfabric_api.web.routes.account import organisations, profile
 from odfabric_api.web.routes.account import tokens as account_tokens
-from odfabric_api.web.routes.admin import accounts, audit, node
+from odfabric_api.web.routes.admin import accounts, audit, node, repositories
 from odfabric_api.web.routes.admin import tokens as admin_tokens
 from odfabric_api.web.routes.automation import flows, jobs, subscriptions
 from odfabric_api.web.routes.dataset import (
+    copies,
     history,
     lineage,
     overview,
@@ -29,8 +30,8 @@ PAGES = tuple(
     for module in (
         *(files, opening, home, sql, jobs, flows, new_manifest, new_file, new_sql),
         *(profile, account_tokens, organisations),
-        *(node, accounts, audit, admin_tokens),
-        *(overview, rows, why, history, lineage, push, subscriptions, settings, rewriting, variables, sharing),
+        *(node, accounts, audit, admin_tokens, repositories),
+        *(overview, rows, why, history, lineage, push, subscriptions, settings, rewriting, variables, copies, sharing),
     )
 )
 """Routers of all pages, those with fixed first parts before `/{account}`."""

@@ -1,0 +1,98 @@
+"""Copies of a dataset elsewhere: where it is pulled from and pushed to, and how that went last."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from odfabric.errors import OdfError
+from odfabric.formats.jobs.send_request import read_send_request
+from odfabric.model.commit import CatalogEntry
+from odfabric.model.jobs.job import Job, JobKind
+from odfabric.model.jobs.requests import SendWish
+from odfabric.model.people.account import Visibility
+from odfabric.model.transfer.repository import AliasKind
+from odfabric_api.auth import Caller, Subject, WritableDataset, node_of
+from odfabric_api.bodies.forms import read_form
+from odfabric_api.page_route import PageRoute
+from odfabric_api.web.dataset_page import dataset_frame
+from odfabric_api.web.job_views import job_view
+from odfabric_api.web.pages import dataset_path, page, see_other
+from odfabric_api.web.problem_places import places_of
+from odfabric_api.web.submitted import submitted
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+JOBS_LOOKED_AT = 200
+JOBS_SHOWN = 5
+
+
+@router.get("/{account}/{dataset}/-/copies")
+def get_copies(request: Request, entry: WritableDataset, caller: Caller) -> Response:
+    """Aliases, repositories that are known, and the last pulls and pushes."""
+    return _screen(request, entry, caller)
+
+
+@router.post("/{account}/{dataset}/-/copies")
+async def post_push(request: Request, entry: WritableDataset, caller: Caller) -> Response:
+    """Queue a push to `to`; with `public` everybody may read a dataset that is new on a node."""
+    form = await read_form(request, frozenset({"to", "public"}))
+
+    def act() -> Response:
+        visibility = Visibility.PUBLIC if "public" in form else Visibility.PRIVATE
+        to = form.get("to", "").strip()
+        node = node_of(request)
+        node.sharing.names.push_target(entry, to or None, caller)
+        job = node.sharing.push(entry, SendWish(to=to or None, visibility=visibility), by=caller)
+        return see_other(f"/-/jobs/{job.id}")
+
+    def again(error: OdfError, status: int) -> Response:
+        return _screen(request, entry, caller, to=form.get("to", ""), error=error, status=status)
+
+    return await submitted(request, act, again)
+
+
+@router.post("/{account}/{dataset}/-/copies/forget")
+async def post_forget(request: Request, entry: WritableDataset, caller: Caller) -> Response:
+    """Forget where the dataset was pushed to; what is there stays."""
+    form = await read_form(request, frozenset({"target"}))
+
+    def act() -> Response:
+        node_of(request).sharing.repositories.forget_alias(entry, form.get("target", ""), by=caller)
+        return see_other(dataset_path(entry, "copies"), notice="forgotten")
+
+    return await submitted(
+        request, act, lambda error, status: _screen(request, entry, caller, error=error, status=status)
+    )
+
+
+def _screen(
+    request: Request,
+    entry: CatalogEntry,
+    caller: Subject,
+    *,
+    to: str = "",
+    error: OdfError | None = None,
+    status: int = 200,
+) -> Response:
+    node = node_of(request)
+    aliases = node.sharing.repositories.aliases(entry, by=caller)
+    jobs = node.browsing.jobs_seen(None, limit=JOBS_LOOKED_AT, by=caller)
+    values: dict[str, Any] = {
+        "pulled_from": [each.target for each in aliases if each.kind is AliasKind.PULL],
+        "pushed_to": [each.target for each in aliases if each.kind is AliasKind.PUSH],
+        "repositories": [each.name.text for each in node.sharing.names.known(caller)],
+        "transfers": [job_view(each) for each in jobs if _is_of(entry, each)][:JOBS_SHOWN],
+        "to": to,
+        "problems": places_of(error),
+        "tab": "settings",
+    }
+    return page(request, "publish/copies.html", {**dataset_frame(request, entry, caller), **values}, status=status)
+
+
+def _is_of(entry: CatalogEntry, job: Job) -> bool:
+    if job.kind is JobKind.SEND:
+        return read_send_request(job).dataset == entry.id
+    return job.kind is JobKind.PULL and job.dataset_id == entry.id and entry.remote_url is not None
