@@ -103,11 +103,20 @@ def test_a_record_is_followed_to_its_root(story: Story) -> None:
     first, second, root = answer["records"]
     assert first["why"]["witnesses"][0]["ranges"] == [[2, 3]]
     assert first["why"]["verified"]
-    assert second["why"]["trigger"][0]["count"] == 1
+    assert second["why"]["trigger"][0]["count"] == 1, "the cause of the cause"
     assert root["end"]["reason"] == "root"
     assert root["block"]["hash"] == str(story.memory.node.repository.head(story.readings.id).hash)
     assert answer["datasets"][str(story.readings.id)]["alias"] == "local/readings"
     assert answer["cost"]["derivations"] == 2
+
+
+def test_causes_are_followed_from_what_was_asked_for(story: Story) -> None:
+    """Of a withdrawal the row that comes from nothing new has no cause in the answer."""
+    story.change("copied", "SELECT * FROM b")
+    story.pull(story.copied)
+    story.pull(story.again)
+    asked = story.why(story.again, 3)["records"]
+    assert [one["why"]["trigger"] != [] for one in asked[:2]] == [True, False]
 
 
 def test_depth_ends_a_trace(story: Story) -> None:
@@ -145,7 +154,7 @@ def test_slices_that_stay_the_same_are_hashed_once(story: Story, tmp_path: Path)
     plain, private = story.memory.node.repository, tmp_path / "private"
     private.mkdir()
     folder = FolderObjectStore(tmp_path / "folder", private_folders=(private,))
-    (data,) = {key for key in plain.objects.keys(f"{story.others.id.multibase}/data/")}
+    (data,) = plain.objects.keys(f"{story.others.id.multibase}/data/")
     folder.put_bytes(data, plain.objects.read_bytes(data, size_max=1 << 20))
     repository = Repository(
         catalog=plain.catalog,

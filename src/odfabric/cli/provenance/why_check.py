@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from odfabric.cli.backends.backend import Backend, JobFailed, source_text
-from odfabric.cli.provenance.why_difference import Record, difference, offsets_of
+from odfabric.cli.provenance.why_difference import Reached, Record, difference, kinds_of, offsets_of, says_cause
 from odfabric.errors import InvalidRequest, LimitExceeded, NotFound
-from odfabric.usecases.provenance.why_request import WhyRequest
+from odfabric.usecases.provenance.why_request import ALL_KINDS, WhyRequest
 
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
 AT_ONCE = 100
@@ -89,14 +89,24 @@ def check_answer(backend: Backend, answer: Answer, *, whole: bool = False) -> It
     for dataset, offset in sorted(missing):
         yield CheckedRecord(dataset, offset, names.get(dataset, dataset), missing[dataset, offset])
     reached = _reached(answer)
-    groups: dict[tuple[str, bool], list[Record]] = {}
+    groups: dict[tuple[str, bool, bool], list[Record]] = {}
     for one in answer["records"]:
-        groups.setdefault((one["dataset"], one["depth"] == 0), []).append(one)
-    for (dataset, asked), records in groups.items():
-        columns = tuple(answer.get("columns", ())) if asked else ()
+        cause = says_cause(one, answer, reached.get((one["dataset"], one["offset"])))
+        groups.setdefault((one["dataset"], one["depth"] == 0, cause), []).append(one)
+    for (dataset, asked, cause), records in groups.items():
+        wish = WhyRequest(
+            offsets=(),
+            columns=tuple(answer.get("columns", ())) if asked else (),
+            kinds=_kinds(answer, cause=cause),
+            depth="1",
+            effort=str(answer.get("effort", "verified")),
+            limit=1,
+            values=True,
+            whole=whole,
+        )
         for begin in range(0, len(records), AT_ONCE):
             some = records[begin : begin + AT_ONCE]
-            own = _explained(backend, dataset, some, columns, answer, whole=whole)
+            own = _explained(backend, dataset, some, wish)
             for one in some:
                 message = own[one["offset"]]
                 if not isinstance(message, str):
@@ -104,48 +114,48 @@ def check_answer(backend: Backend, answer: Answer, *, whole: bool = False) -> It
                 yield CheckedRecord(dataset, one["offset"], names.get(dataset, dataset), message)
 
 
+def _kinds(answer: Answer, *, cause: bool) -> tuple[str, ...]:
+    """What is compared; a cause costs runs of the query, so only where it is said."""
+    wanted = set(kinds_of(answer)) - (set() if cause else {"trigger"}) or {"witnesses"}
+    return tuple(kind for kind in ALL_KINDS.split(",") if kind in wanted)
+
+
 def _explained(
-    backend: Backend, dataset: str, records: Sequence[Record], columns: tuple[str, ...], answer: Answer, *, whole: bool
+    backend: Backend, dataset: str, records: Sequence[Record], wish: WhyRequest
 ) -> Mapping[int, Record | str]:
     """What this node says of records, or why it cannot."""
     offsets = tuple(one["offset"] for one in records)
-    asked = WhyRequest(
-        offsets=offsets,
-        columns=columns,
-        depth="1",
-        effort=str(answer.get("effort", "verified")),
-        limit=1,
-        values=True,
-        whole=whole,
-    )
     try:
-        found: Sequence[Record] = backend.why(dataset, asked)["records"]  # type: ignore[assignment]
+        found: Sequence[Record] = backend.why(dataset, replace(wish, offsets=offsets))["records"]  # type: ignore[assignment]
     except (NotFound, LimitExceeded, InvalidRequest, JobFailed) as error:
         code = error.document.get("code") if isinstance(error, JobFailed) else error.code
         if code not in _ADVICE:
             raise
         if len(records) > 1:
-            parts = (_explained(backend, dataset, [one], columns, answer, whole=whole) for one in records)
+            parts = (_explained(backend, dataset, [one], wish) for one in records)
             return {offset: own for part in parts for offset, own in part.items()}
         message = str(error) if isinstance(error, JobFailed) else error.message
         return dict.fromkeys(offsets, f"it cannot be checked here: {message}{_ADVICE[code]}")
     return {one["offset"]: one for one in found if one["dataset"] == dataset and one["depth"] == 0}
 
 
-def _reached(answer: Answer) -> Mapping[_Ref, frozenset[str]]:
-    """Records that something in the answer leads to, and which of their cells."""
+def _reached(answer: Answer) -> Mapping[_Ref, Reached]:
+    """Records that something in the answer leads to, and how."""
     found: dict[_Ref, set[str]] = {(answer["dataset"], offset): set() for offset in answer["asked"]}
-    for one in answer["records"]:
+    causes = set(found)
+    for one in sorted(answer["records"], key=lambda each: each["depth"]):
         why = one.get("why") or {"witnesses": (), "trigger": (), "cells": ()}
         inputs = {rows["input"]: rows["dataset"] for rows in (*why["witnesses"], *why["trigger"])}
         for rows in (*why["witnesses"], *why["trigger"]):
             for offset in offsets_of(rows, answer):
                 found.setdefault((rows["dataset"], offset), set())
+        if (one["dataset"], one["offset"]) in causes:
+            causes |= {(rows["dataset"], offset) for rows in why["trigger"] for offset in offsets_of(rows, answer)}
         for cell in why["cells"]:
             ref = (inputs.get(cell["input"], ""), cell["offset"])
             if ref in found and cell["role"] in ("copied", "computed"):
                 found[ref].add(cell["column"])
-    return {ref: frozenset(columns) for ref, columns in found.items()}
+    return {ref: Reached(frozenset(columns), ref in causes) for ref, columns in found.items()}
 
 
 def _missing(answer: Answer) -> Mapping[_Ref, str]:

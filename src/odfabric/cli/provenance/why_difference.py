@@ -6,6 +6,7 @@ Words of engines (`notes`, `how`) are compared where the same build wrote both; 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 Record = Mapping[str, Any]
@@ -15,14 +16,39 @@ _BY_BUILD = ("notes", "how")
 _SAID = ("found", "verified", "minimal", "alternatives", "byWatermark", "queries")
 
 
-def difference(said: Record, own: Record, answer: Mapping[str, Any], reached: frozenset[str] | None) -> str | None:
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """How an answer leads to a record: by which cells, and whether as a cause.
+
+    Only of records that were asked for, and of what caused them, it has to say the cause.
+    """
+
+    cells: frozenset[str] = frozenset()
+    is_cause: bool = False
+
+
+def difference(said: Record, own: Record, answer: Mapping[str, Any], reached: Reached | None) -> str | None:
     """What is wrong with a record of an answer, None if nothing.
 
-    `reached` are cells by which the answer leads to it; None: it does not.
+    `reached`: None if nothing in the answer leads to it.
     """
     if reached is None:
         return "nothing in the answer leads to it"
     return _of_record(said, own) or _of_end(said, own) or _of_why(said, own, answer, reached)
+
+
+def says_cause(said: Record, answer: Mapping[str, Any], reached: Reached | None) -> bool:
+    """Whether an answer says what made a node write a record, or has to."""
+    why = said.get("why")
+    if why is None or "trigger" not in kinds_of(answer):
+        return False
+    return bool((reached is not None and reached.is_cause) or why["trigger"] or why.get("byWatermark"))
+
+
+def kinds_of(answer: Mapping[str, Any]) -> Sequence[str]:
+    """What an answer was asked for."""
+    found: Sequence[str] = answer.get("kinds", ("witnesses",))
+    return found
 
 
 def offsets_of(rows: Mapping[str, Any], answer: Mapping[str, Any]) -> Sequence[int]:
@@ -66,7 +92,7 @@ def _of_end(said: Record, own: Record) -> str | None:
     return None
 
 
-def _of_why(said: Record, own: Record, answer: Mapping[str, Any], reached: frozenset[str]) -> str | None:
+def _of_why(said: Record, own: Record, answer: Mapping[str, Any], reached: Reached) -> str | None:
     why, here = said.get("why"), own.get("why")
     if why is None:
         return None
@@ -76,22 +102,22 @@ def _of_why(said: Record, own: Record, answer: Mapping[str, Any], reached: froze
         return "the query gives no such row here"
     if not here["verified"] and answer.get("effort") != "lineage":
         return "the query over its rows alone does not give it here"
-    kinds = answer.get("kinds", ("witnesses",))
+    kinds, cause = kinds_of(answer), says_cause(said, answer, reached)
     if "witnesses" in kinds and _rows(why["witnesses"]) != _rows(here["witnesses"], why["witnesses"]):
         return f"its rows are {_shown(why['witnesses'])} there, {_shown(here['witnesses'])} here"
-    if "trigger" in kinds and _rows(why["trigger"]) != _rows(here["trigger"], why["trigger"]):
+    if cause and _rows(why["trigger"]) != _rows(here["trigger"], why["trigger"]):
         return f"it was triggered by {_shown(why['trigger'])} there, {_shown(here['trigger'])} here"
-    names = [name for name in _SAID if name != "byWatermark" or "trigger" in kinds]
+    names = [name for name in _SAID if name != "byWatermark" or cause]
     if why.get("derivedBy") == here.get("derivedBy") and not any(rows.get("end") for rows in why["witnesses"]):
-        names += [name for name in _BY_BUILD if why.get(name)]
+        names += [name for name in _BY_BUILD if why.get(name) and (name != "notes" or cause)]
     for name in names:
         if why.get(name) != here.get(name):
             return f"`{name}` is {why.get(name)} there, {here.get(name)} here"
-    return _of_cells(why, here, reached if said["depth"] else None) if "cells" in kinds else None
+    return _of_cells(why, here, reached.cells if said["depth"] else None) if "cells" in kinds else None
 
 
 def _of_cells(why: Mapping[str, Any], here: Mapping[str, Any], reached: frozenset[str] | None) -> str | None:
-    """Cells of the columns that the answer explains, among them those that it leads to.
+    """Cells of the columns that the answer explains, and of those it leads to.
 
     Of a record that was asked for (None), both explain the same columns.
     """

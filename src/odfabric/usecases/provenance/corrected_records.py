@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
-from odfabric.domain.chain.walk import data_slices_down
 from odfabric.domain.provenance.trace import Side, side_of
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.metadata import DataSlice
@@ -23,7 +21,7 @@ from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric.ports.datasets.exchange import Exchange
 from odfabric.usecases.chain.repository import Repository
 from odfabric.usecases.provenance.session_files import SessionFiles
-from odfabric.usecases.provenance.withdrawn_record import equal_rows_down
+from odfabric.usecases.provenance.withdrawn_records import withdrawn_records
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +65,12 @@ def corrected_records(
     if sought:
         with ports.exchange.session() as folder:
             files = SessionFiles(folder, repository=ports.repository, exchange=ports.exchange)
-            found |= _withdrawn(entry, sought, head, vocabulary, files, ports)
+            found |= withdrawn_records(
+                *(entry.id, head, sought, vocabulary),
+                files=files,
+                repository=ports.repository,
+                rows_max=ports.rows_max,
+            )
     return dict(sorted(found.items()))
 
 
@@ -92,52 +95,3 @@ def corrections_of(
         records = {begin + position: OperationType(ops[position].as_py()) for position in positions}
     about = corrected_records(entry, records, block, vocabulary, ports=ports)
     return tuple(Link(offset=offset, op=op, about=about.get(offset)) for offset, op in records.items())
-
-
-@dataclass(slots=True)
-class _Search:
-    """One search: the withdrawn row, and how many equal rows are to be passed."""
-
-    row: pa.Table
-    due: int = 1
-
-
-def _withdrawn(
-    entry: CatalogEntry,
-    sought: list[int],
-    head: Multihash,
-    vocabulary: DatasetVocabulary,
-    files: SessionFiles,
-    ports: CorrectionPorts,
-) -> Mapping[int, int]:
-    found: dict[int, int] = {}
-    searches: dict[int, _Search] = {}
-    read = 0
-    for data in data_slices_down(ports.repository.blocks(entry.id), head):
-        interval = OffsetRange.from_wire(data.offset_interval)
-        if not searches and interval.begin > sought[-1]:
-            continue
-        table = files.table(entry.id, data, vocabulary)
-        for offset in sought:
-            if interval.begin <= offset < interval.end:
-                searches[offset] = _Search(table.slice(offset - interval.begin, 1))
-        for offset, search in list(searches.items()):
-            before = table.slice(0, max(0, min(interval.end, offset) - interval.begin))
-            position = _position(before, search, vocabulary)
-            if position is not None:
-                found[offset] = interval.begin + position
-                del searches[offset]
-        read += table.num_rows
-        if read >= ports.rows_max or (not searches and interval.begin <= sought[0]):
-            break
-    return found
-
-
-def _position(before: pa.Table, search: _Search, vocabulary: DatasetVocabulary) -> int | None:
-    """Where in these records the row was added that is withdrawn, None: further down."""
-    for position in equal_rows_down(before, search.row, vocabulary):
-        op = OperationType(before.column(vocabulary.operation_type)[position].as_py())
-        search.due += 1 if side_of(op) is Side.BEFORE else -1
-        if search.due == 0:
-            return position
-    return None

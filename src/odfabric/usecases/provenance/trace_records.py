@@ -1,7 +1,8 @@
 """Trace records through datasets to their roots, breadth first.
 
-Invariants: each record is visited once; one derivation explains all records of a level that share block and side; every branch that goes no
-further says why; a caller learns of datasets that they may not read nothing but how many records there are. Not here: what one derivation
+Invariants: each record is visited once; one derivation explains all records of a level that share block and side; what made a block write a
+record is asked of the records asked for, and of what made that, for each costs runs of the query; every branch that goes no further says why; a
+caller learns of datasets that they may not read nothing but how many records there are. Not here: what one derivation
 is (`usecases.provenance.derive_provenance`), the answer as JSON (`usecases.provenance.provenance_document`).
 """
 
@@ -22,6 +23,7 @@ from odfabric.model.engine import EngineIdentity, EngineProgress
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import NANOS_PER_MILLI
 from odfabric.model.metadata import AddData, ExecuteTransform, ExecuteTransformInput, SourceState
+from odfabric.model.multihash import Multihash
 from odfabric.model.offsets import OffsetRange
 from odfabric.model.operation import OperationType
 from odfabric.model.provenance import (
@@ -46,7 +48,7 @@ from odfabric.usecases.provenance.derive_provenance import (
 from odfabric.usecases.provenance.find_block import block_with
 from odfabric.usecases.provenance.root_origins import RootOrigins
 from odfabric.usecases.provenance.session_files import SessionFiles, StoredRecord
-from odfabric.usecases.provenance.withdrawn_record import withdrawn_record
+from odfabric.usecases.provenance.withdrawn_records import withdrawn_records
 
 CELLS_MAX = 1000
 """Most cells that are said of one record; the others are counted."""
@@ -209,6 +211,7 @@ class _Tracing:
         self._until_ns = ports.clock.now().epoch_ns + int(ports.limits.wall_s_max * 1000) * NANOS_PER_MILLI
         self._columns: dict[RecordRef, set[str]] = {}
         self._origins = RootOrigins(ports.repository, files)
+        self._causes = {RecordRef(dataset, offset) for offset in asked.offsets}
         self._frontier.add(RecordRef(dataset, offset) for offset in asked.offsets)
 
     def run(self) -> Trace:
@@ -219,7 +222,9 @@ class _Tracing:
         return self._trace
 
     def _visit(self, level: Sequence[RecordRef], depth: int) -> None:
-        found = {ref: self._found(ref, depth) for ref in self._stored(level)}
+        self._store(level)
+        corrects = {} if depth else self._corrects(level)
+        found = {ref: self._found(ref, depth, corrects.get(ref)) for ref in level}
         groups = grouped((ref, one.link.hash, one.record.op) for ref, one in found.items())
         for number, (group, offsets) in enumerate(groups.items()):
             self._progress(EngineProgress(stage="trace", done=number, total=len(groups)))
@@ -233,7 +238,7 @@ class _Tracing:
                 found[ref] = replace(found[ref], explanation=explanation, end=end)
         self._trace.visited.extend(found.values())
 
-    def _stored(self, level: Sequence[RecordRef]) -> Iterator[RecordRef]:
+    def _store(self, level: Sequence[RecordRef]) -> None:
         self._links: dict[RecordRef, ChainLink] = {}
         self._records: dict[RecordRef, StoredRecord] = {}
         by_dataset: dict[DatasetId, list[int]] = {}
@@ -241,7 +246,6 @@ class _Tracing:
             by_dataset.setdefault(ref.dataset, []).append(ref.offset)
         for dataset, offsets in by_dataset.items():
             self._read(dataset, sorted(offsets))
-        return iter(level)
 
     def _read(self, dataset: DatasetId, offsets: Sequence[int]) -> None:
         """Blocks and rows of records, each block looked for and each slice opened once."""
@@ -259,26 +263,30 @@ class _Tracing:
                 self._links[ref], self._records[ref] = link, record
             left = left[len(here) :]
 
-    def _found(self, ref: RecordRef, depth: int) -> Visited:
-        link, record = self._links[ref], self._records[ref]
-        corrects = self._corrects(ref, link, record) if depth == 0 else None
-        return Visited(ref=ref, depth=depth, link=link, record=record, corrects=corrects)
+    def _found(self, ref: RecordRef, depth: int, corrects: int | None) -> Visited:
+        return Visited(ref=ref, depth=depth, link=self._links[ref], record=self._records[ref], corrects=corrects)
 
-    def _corrects(self, ref: RecordRef, link: ChainLink, record: StoredRecord) -> int | None:
-        """What a correction or withdrawal is about: +C its -C, -C and -R a row before."""
-        match record.op:
-            case OperationType.CORRECT_TO:
-                return ref.offset - 1 if ref.offset else None
-            case OperationType.CORRECT_FROM | OperationType.RETRACT:
-                _, state = self._ports.repository.current(ref.dataset)
-                return withdrawn_record(
-                    *(ref.dataset, link, ref.offset, state.vocabulary),
-                    files=self._files,
-                    repository=self._ports.repository,
-                    rows_max=self._ports.limits.rows_max,
-                )
-            case _:
-                return None
+    def _corrects(self, level: Sequence[RecordRef]) -> Mapping[RecordRef, int]:
+        """What corrections and withdrawals are about: +C its -C, -C and -R a row before."""
+        found: dict[RecordRef, int] = {}
+        withdrawals: dict[tuple[DatasetId, Multihash], list[int]] = {}
+        for ref in level:
+            match self._records[ref].op:
+                case OperationType.CORRECT_TO:
+                    found |= {ref: ref.offset - 1} if ref.offset else {}
+                case OperationType.CORRECT_FROM | OperationType.RETRACT:
+                    withdrawals.setdefault((ref.dataset, self._links[ref].hash), []).append(ref.offset)
+        for (dataset, _), offsets in withdrawals.items():
+            link = self._links[RecordRef(dataset, offsets[0])]
+            _, state = self._ports.repository.current(dataset)
+            taken = withdrawn_records(
+                *(dataset, link.hash, offsets, state.vocabulary),
+                files=self._files,
+                repository=self._ports.repository,
+                rows_max=self._ports.limits.rows_max,
+            )
+            found |= {RecordRef(dataset, offset): record for offset, record in taken.items()}
+        return found
 
     def _explained(
         self, group: Group, link: ChainLink, refs: Sequence[RecordRef], depth: int
@@ -319,12 +327,15 @@ class _Tracing:
         limits = self._ports.limits
         wanted = set[str]().union(*(self._columns.get(ref, set()) for ref in refs)) if depth else set[str]()
         columns = self._asked.columns if depth == 0 else tuple(sorted(wanted))
+        kinds = self._asked.kinds
+        if self._causes.isdisjoint(refs):
+            kinds = kinds - {ProvenanceKind.TRIGGER} or kinds
         derivation = Derivation(
             group=group,
             link=link,
             offsets=tuple(ref.offset for ref in refs),
             columns=columns,
-            kinds=self._asked.kinds,
+            kinds=kinds,
             effort=self._asked.effort,
             limits=DerivationLimits(
                 rows_max=EVERYTHING if self._asked.whole else limits.rows_max,
@@ -431,6 +442,8 @@ class _Tracing:
             left_out = refused + max(0, found.count - skipped - len(offsets))
             if kind is ProvenanceKind.WITNESSES:  # triggers are witnesses too, for the most part
                 self._trace.left_out += left_out
+            elif RecordRef(derived.plan.dataset_id, record.offset) in self._causes:
+                self._causes |= {RecordRef(planned.dataset_id, offset) for offset in offsets}
         return RowsOfInput(
             input=found.input,
             dataset=planned.dataset_id,

@@ -70,7 +70,10 @@ def test_group(engine_call: EngineCall) -> None:
 
 
 def test_a_correction_is_one_cause(engine_call: EngineCall) -> None:
-    """Both halves of it, also where only one of them has the key of the record, or comes through the query."""
+    """Both halves of it.
+
+    Also where one of them has another key, or does not come through the query.
+    """
     one = Input(engine_call.exchange.root, "sales", input_schema(K, V))
     one.add([(A, HOUR, "x", 5), (A, HOUR, "y", 7)], watermark=HOUR)
     one.add([(CF, HOUR, "x", 5), (CT, HOUR, "y", 5), (A, HOUR, "z", 1)], watermark=HOUR)
@@ -134,6 +137,8 @@ def test_running_sum(engine_call: EngineCall) -> None:
     assert first.witnesses(rows[9]) == {("sales", 0), ("sales", 2)}
     assert first.cells(rows[9], "v") == {("sales", 2, "v"): CellRole.COPIED}
     assert first.cells(rows[9], None) == {}, "the row is there whatever its place is"
+    assert "sum(sales.v) OVER (PARTITION BY sales.k" in first.record(rows[9]).how
+    assert "#" not in first.record(rows[9]).how, "numbers of one compilation"
     assert {cell: role for cell, role in first.cells(rows[9], "s").items() if cell[2] == "v"} == {
         ("sales", 0, "v"): CellRole.COMPUTED,
         ("sales", 2, "v"): CellRole.COMPUTED,

@@ -316,7 +316,10 @@ class _Search:
 
 
 def _whole_corrections(asked: Explanation, past: PastRows, found: list[tuple[int, Longs]]) -> list[tuple[int, Longs]]:
-    """Records by input, with other halves of corrections that do not matter for the record, such as a row of another key."""
+    """Records by input, with the other halves of corrections.
+
+    Such a half may not matter for the record: it may have another key.
+    """
     return [(at, past.whole_corrections(asked.aliases[at], offsets)) for at, offsets in found]
 
 

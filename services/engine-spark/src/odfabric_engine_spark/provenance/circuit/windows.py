@@ -65,7 +65,7 @@ def window(builder: Builder, plan: Plan) -> Traced:
     source = builder.add(
         Segment(
             kind="window",
-            label=str(plan.simpleString(200)),
+            label=", ".join(str(without_alias(each).sql()) for each in items(plan.windowExpressions())),
             sources=below.sources,
             ids=below.ids[numbers],
             begins=starts + low - 1,
