@@ -5,6 +5,8 @@ from __future__ import annotations
 import httpx
 import pytest
 
+from odfabric.cli.backends.node_client import NodeBackend
+from odfabric.model.why_request import WhyRequest
 from odfabric.testing.memory_node import MemoryNode
 from tests.services.api.datasets.test_jobs import finished
 from tests.services.api.test_why import derived, filled
@@ -53,3 +55,22 @@ def test_the_page_shows_a_job_and_then_its_answer(client: httpx.Client, filled: 
     assert "<strong>B</strong>" in shown
     assert client.get(page, params={**asked, "offset": "0", "job": job}).status_code == 404
     assert client.get(f"/-/jobs/{job}").status_code == 200
+
+
+def test_the_command_waits_for_a_job(backend: NodeBackend, client: httpx.Client, filled: str, impatient: None) -> None:
+    asked = WhyRequest(offsets=(1,), columns=("city",), values=True)
+    answer = backend.why("copied", asked)
+    assert [one["depth"] for one in answer["records"]] == [0, 1]  # type: ignore[attr-defined]
+    document = backend.why_in("copied", asked, "prov", namespace="")
+    assert isinstance(document, dict)
+    plans = [one for name, one in document["entity"].items() if name.startswith("odfp:query-")]
+    assert "city from local/readings city (copied, IDENTITY)" in plans[0]["odfp:columnLineage"]
+
+
+def test_other_forms_have_the_lineage_of_all_columns(backend: NodeBackend, client: httpx.Client, filled: str) -> None:
+    asked = WhyRequest(offsets=(1,), columns=("city",))
+    events = backend.why_in("copied", asked, "openlineage", namespace="")
+    assert isinstance(events, list)
+    fields = events[0]["outputs"][0]["facets"]["columnLineage"]["fields"]
+    assert {"city", "event_time"} <= set(fields)
+    assert fields["city"]["inputFields"][0]["transformations"] == [{"type": "DIRECT", "subtype": "IDENTITY"}]

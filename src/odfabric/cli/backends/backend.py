@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from odfabric.errors import InvalidRequest, LimitExceeded, NotFound, Place
 from odfabric.model.instant import Instant
@@ -289,6 +289,12 @@ class Backend(Protocol):
 
     def why(self, ref: str, asked: WhyRequest) -> dict[str, object]:
         """Why records are there: `{records, datasets, cost, next, ..}`."""
+
+    def why_in(self, ref: str, asked: WhyRequest, form: Literal["prov", "openlineage"], *, namespace: str) -> object:
+        """The same as PROV-JSON, or as OpenLineage events of the place `namespace`.
+
+        A node names itself.
+        """
 
     def verify(self, ref: str, wish: VerifyWish) -> dict[str, object]:
         """`{ok, errors}`, with `report` if one is wanted."""

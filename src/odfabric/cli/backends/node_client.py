@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote
 
 from odfabric.cli.backends.backend import (
@@ -288,6 +288,15 @@ class NodeBackend:
 
         It changes nothing, so it is asked for again if the answer breaks off.
         """
+        found = self._why(ref, asked, "json")
+        assert isinstance(found, dict)
+        return found
+
+    def why_in(self, ref: str, asked: WhyRequest, form: Literal["prov", "openlineage"], *, namespace: str) -> object:
+        """The same in another form; the node names itself."""
+        return self._why(ref, asked, form)
+
+    def _why(self, ref: str, asked: WhyRequest, form: str) -> object:
         body = {
             "offsets": list(asked.offsets),
             "columns": list(asked.columns),
@@ -298,12 +307,15 @@ class NodeBackend:
             "after": asked.after,
             "values": asked.values,
             "whole": asked.whole,
+            "format": form,
         }
         path = f"{self._path(ref)}/why"
         answer = self.connection.patiently(lambda: self.connection.attempt("POST", path, json=body), repeats=True)
-        found = dict(self._finished(answer))
+        if answer.status_code != 202:
+            return answer.json()
         # A question that took too long to wait for: its answer has rights of its own.
-        return dict(self.connection.json("GET", str(found["answer"]))) if set(found) == {"answer"} else found
+        address = str(self._finished(answer)["answer"])
+        return self.connection.send("GET", address, params={"format": form}).json()
 
     def verify(self, ref: str, wish: VerifyWish) -> dict[str, object]:
         """Verify a dataset and wait.

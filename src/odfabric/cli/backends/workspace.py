@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from odfabric.cli.backends.backend import (
     CursorBackend,
@@ -306,11 +306,15 @@ class WorkspaceBackend:
 
     def why(self, ref: str, asked: WhyRequest) -> dict[str, object]:
         """Why records are there."""
+        return self._node.provenance.why(self._resolve(ref), asked, self._listen)
 
-        def listen(told: EngineProgress) -> None:
-            self._listener({"stage": told.stage, "done": told.done, "total": told.total})
+    def why_in(self, ref: str, asked: WhyRequest, form: Literal["prov", "openlineage"], *, namespace: str) -> object:
+        """The same in another form."""
+        entry = self._resolve(ref)
+        return self._node.provenance.why_as(form, entry, asked, self._listen, namespace=namespace)
 
-        return self._node.provenance.why(self._resolve(ref), asked, listen)
+    def _listen(self, progress: EngineProgress) -> None:
+        self._listener({"stage": progress.stage, "done": progress.done, "total": progress.total})
 
     def verify(self, ref: str, wish: VerifyWish) -> dict[str, object]:
         """Verify a dataset and wait."""

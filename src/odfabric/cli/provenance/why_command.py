@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import typer
 
@@ -77,9 +77,14 @@ def why(
             raise InvalidRequest(
                 "which records?", place=Place(field="offsets"), hint="odf why ds 17, or --where 'k = 5'"
             )
+        if shape is WhyFormat.PROV or shape is WhyFormat.OPENLINEAGE:
+            given = context_of(context)
+            namespace = given.node or Path(given.workspace).absolute().as_uri()
+            form: Literal["prov", "openlineage"] = "prov" if shape is WhyFormat.PROV else "openlineage"
+            output.document(backend.why_in(ref, asked, form, namespace=namespace))
+            return
         answer = backend.why(ref, asked)
-    given = context_of(context)
-    _show(output, answer, shape, namespace=given.node or Path(given.workspace).absolute().as_uri())
+    _show(output, answer, shape)
 
 
 def _check(backend: Backend, output: Output, path: str, *, whole: bool) -> None:
@@ -102,19 +107,9 @@ def _check(backend: Backend, output: Output, path: str, *, whole: bool) -> None:
         raise typer.Exit(1)
 
 
-def _show(output: Output, answer: Mapping[str, Any], shape: WhyFormat, *, namespace: str) -> None:
+def _show(output: Output, answer: Mapping[str, Any], shape: WhyFormat) -> None:
     from odfabric.cli.provenance.why_text import why_rows, why_tree
 
-    if shape is WhyFormat.PROV:
-        from odfabric.formats.provenance.prov_json import prov_document
-
-        output.document(prov_document(answer))
-        return
-    if shape is WhyFormat.OPENLINEAGE:
-        from odfabric.formats.provenance.openlineage import openlineage_events
-
-        output.document(openlineage_events(answer, namespace=namespace))
-        return
     if output.as_json or shape is WhyFormat.JSON:
         output.document(answer)
         return

@@ -81,8 +81,8 @@ def column_lineage(
                     transformation=one.transformation,
                 )
             )
-    problem = None if result.column_lineage else "the engine does not say what its columns are made of"
-    return ColumnsOfDerivative(entry=entry, queries=found.queries, behind=tuple(behind), hidden=hidden, problem=problem)
+    unknown = None if result.column_lineage else "the engine does not say what its columns are made of"
+    return ColumnsOfDerivative(entry=entry, queries=found.queries, behind=tuple(behind), hidden=hidden, problem=unknown)
 
 
 def queries_of(transform: TransformSql) -> tuple[str, ...]:

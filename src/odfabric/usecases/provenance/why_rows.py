@@ -81,20 +81,27 @@ class _Rows:
     def _of_input(
         self, one: Visited, rows: RowsOfInput, kind: str, cells: Mapping[tuple[int, int], Sequence[Cell]]
     ) -> Iterator[WhyRow]:
-        behind = {"of_dataset": self._name(one.ref.dataset), "of_offset": one.ref.offset}
-        count = WhyRow(depth=one.depth + 1, kind=kind, dataset=self._name(rows.dataset), records=rows.count)
+        of_dataset, of_offset = self._name(one.ref.dataset), one.ref.offset
+        count = WhyRow(
+            depth=one.depth + 1,
+            of_dataset=of_dataset,
+            of_offset=of_offset,
+            kind=kind,
+            dataset=self._name(rows.dataset),
+            records=rows.count,
+        )
         if not rows.readable:
             reason = EndReason.NOT_READABLE.value
-            yield replace(count, **behind, dataset=str(rows.dataset), reason=reason, message=NOT_READABLE)
+            yield replace(count, dataset=str(rows.dataset), reason=reason, message=NOT_READABLE)
             return
         for offset in rows.followed:
             found = self._by_ref.get(RecordRef(rows.dataset, offset))
             if found is not None:
                 role, columns = _roles(cells.get((rows.input, offset), ()))
                 row = self._record(found, kind=kind, depth=one.depth + 1)
-                yield replace(row, **behind, role=role, columns=columns)
+                yield replace(row, of_dataset=of_dataset, of_offset=of_offset, role=role, columns=columns)
         if rows.left_out:
-            yield replace(count, **behind, records=rows.left_out, reason=EndReason.BUDGET.value, message=LEFT_OUT)
+            yield replace(count, records=rows.left_out, reason=EndReason.BUDGET.value, message=LEFT_OUT)
 
     def _record(self, one: Visited, *, kind: str, depth: int) -> WhyRow:
         block = one.link.block
