@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfabric_engine_spark.operators.cumulative_window.prefix_values import Before, Gives, Stretches, told
+from odfabric_engine_spark.operators.cumulative_window.prefix_values import Before, Gives, Stretches, prefix_value
 
 OWNERS = 3
 Row = tuple[int, int, int | None]
@@ -71,7 +71,7 @@ def _expected(gives: Gives, there: Counter[Row], owner: int) -> set[int | None]:
 @given(runs())
 @pytest.mark.parametrize("gives", Gives)
 def test_what_is_told_is_what_is_left_gives(gives: Gives, given_runs: list[list[tuple[Row, int]]]) -> None:
-    thing = told(Before(0, gives, pa.int64(), "bigint"), OWNERS)
+    thing = prefix_value(Before(0, gives, pa.int64(), "bigint"), OWNERS)
     there: Counter[Row] = Counter()
     for run in given_runs:
         if run:
@@ -91,7 +91,7 @@ def test_what_is_told_is_what_is_left_gives(gives: Gives, given_runs: list[list[
 
 @pytest.mark.parametrize(("gives", "expected"), [(Gives.LEAST, 0.0), (Gives.GREATEST, float("nan"))])
 def test_zeros_are_one_and_no_number_is_the_greatest(gives: Gives, expected: float) -> None:
-    thing = told(Before(0, gives, pa.float64(), "double"), 1)
+    thing = prefix_value(Before(0, gives, pa.float64(), "double"), 1)
     floats = pa.array([0.0, -0.0, float("nan"), None, 7.0])
     one = np.ones(5, dtype=np.int64)
     thing.add(Stretches(one[:1] - 1, one[:1] - 1, pa.table({"c0": floats}), one, None))

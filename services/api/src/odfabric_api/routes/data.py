@@ -18,6 +18,7 @@ from odfabric_api.auth import Caller, PushableDataset, ReadableDataset, Subject,
 from odfabric_api.bodies.jobs_answer import accepted, answer_when_done
 from odfabric_api.bodies.json_answer import JsonAnswer
 from odfabric_api.bodies.moments import AS_AT, system_moment_of
+from odfabric_api.bodies.row_formats import DATA_FORMAT, SCHEMA_FORMAT
 from odfabric_api.bodies.schemas import Accepted, Metadata, PushResult, Rows, TrialResult, answers
 from odfabric_api.bodies.streamed_body import body_chunks
 from odfabric_api.capacity import Capacity
@@ -119,13 +120,8 @@ def tail(
     corrects: Annotated[
         bool, Query(description="Say which record each correction or withdrawal among the rows is about")
     ] = False,
-    data_format: Annotated[str, Query(alias="dataFormat", description="JsonAoS, JsonSoA or JsonAoA")] = "JsonAoS",
-    schema_format: Annotated[
-        str | None,
-        Query(
-            alias="schemaFormat", description="ArrowJson, OdfJson, OdfYaml, Parquet or ParquetJson; asks for the schema"
-        ),
-    ] = None,
+    data_format: Annotated[str, DATA_FORMAT] = "JsonAoS",
+    schema_format: Annotated[str | None, SCHEMA_FORMAT] = None,
 ) -> Response:
     """Rows in order of offset, the last `limit` after leaving out the last `skip`.
 

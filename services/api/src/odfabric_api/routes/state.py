@@ -13,6 +13,7 @@ from odfabric.usecases.state.read_state import ReadState
 from odfabric_api.auth import Caller, ReadableDataset, node_of, querying
 from odfabric_api.bodies.json_answer import JsonAnswer
 from odfabric_api.bodies.moments import AS_AT, AS_OF, event_moment_of, system_moment_of
+from odfabric_api.bodies.row_formats import DATA_FORMAT, SCHEMA_FORMAT
 from odfabric_api.bodies.schemas import StateAnswer, answers
 from odfabric_api.capacity import Capacity
 
@@ -35,13 +36,8 @@ async def state(
     ] = None,
     skip: Annotated[int, Query(ge=0)] = 0,
     limit: Annotated[int, Query(ge=0)] = 100,
-    data_format: Annotated[str, Query(alias="dataFormat", description="JsonAoS, JsonSoA or JsonAoA")] = "JsonAoS",
-    schema_format: Annotated[
-        str | None,
-        Query(
-            alias="schemaFormat", description="ArrowJson, OdfJson, OdfYaml, Parquet or ParquetJson; asks for the schema"
-        ),
-    ] = None,
+    data_format: Annotated[str, DATA_FORMAT] = "JsonAoS",
+    schema_format: Annotated[str | None, SCHEMA_FORMAT] = None,
 ) -> Response:
     """Net rows in order of key, without offset, op and system time.
 

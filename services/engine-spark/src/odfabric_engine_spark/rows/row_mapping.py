@@ -175,11 +175,11 @@ class RowMapping:
         """
         if self._choice is not None and self.needs_no_job(scans[0]):
             return self._choice.of(scans[0])
+        return computed_over(self.computed, scans, lambda: self.described or described_scans(self.plan))
 
-        def mapped(given: Sequence[pa.Table]) -> pa.Table:
-            return collected(self.frame([local_rows(self.catalyst.session, rows) for rows in given]))
-
-        return computed_over(mapped, scans, lambda: self.described or described_scans(self.plan))
+    def computed(self, scans: Sequence[pa.Table]) -> pa.Table:
+        """The same by a job of Spark. Raises ResultTooLarge, and what else Spark raises."""
+        return collected(self.frame([local_rows(self.catalyst.session, rows) for rows in scans]))
 
 
 def described_scans(plan: Plan) -> list[Described]:

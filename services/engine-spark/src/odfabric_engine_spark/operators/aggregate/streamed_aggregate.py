@@ -29,13 +29,13 @@ from odfabric_engine_spark.operators.aggregate.spark_tasks import GroupTasks
 from odfabric_engine_spark.plan.input_tables import InputTable
 from odfabric_engine_spark.rows.block_steps import Step, Timeline
 from odfabric_engine_spark.rows.change_records import Records
-from odfabric_engine_spark.rows.failing_rows import found_again
+from odfabric_engine_spark.rows.failing_rows import Check, Described, FailedRows, FewestRows, found_again
 from odfabric_engine_spark.rows.input_scan import ScanRows, weights_of
 from odfabric_engine_spark.rows.row_batches import in_pieces
 from odfabric_engine_spark.rows.slice_reader import read_slices
 from odfabric_engine_spark.spark.calls.call import EngineCall
 from odfabric_engine_spark.spark.calls.memory_limit import TransactionSize
-from odfabric_engine_spark.spark.catalyst.plan_nodes import Catalyst, analysed
+from odfabric_engine_spark.spark.catalyst.plan_nodes import OWN_PREFIX, Catalyst, analysed
 
 HIDDEN = (pa.field(WEIGHT, pa.int32(), nullable=False), pa.field(STEP, pa.int32(), nullable=False))
 
@@ -184,8 +184,27 @@ class StreamedAggregate:
     def _rows_in_time(self, piece: _Piece, run: _Run) -> Iterator[pa.Table]:
         """Rows below the aggregate, but for those that come too late."""
         scans = [self._rows_of(scan, taken) for scan, taken in enumerate(piece.by_scan)]
-        for rows in in_pieces(scans, self._plan.rows.table, self._call, rows_max=piece.rows):
-            yield rows if self._lateness_us is None else rows.filter(pa.array(~self._late(rows, run)))
+        try:
+            for rows in in_pieces(scans, self._plan.rows.table, self._call, rows_max=piece.rows):
+                yield rows if self._lateness_us is None else rows.filter(pa.array(~self._late(rows, run)))
+        except FailedRows as failed:
+            error = failed.error
+            raise FailedRows(error, lambda check: self._failure(piece, error, check)) from error
+
+    def _failure(self, piece: _Piece, error: BaseException, check: Check) -> BaseException:
+        """What is reported: the fewest rows that fail, with their offsets, which nothing but a report reads."""
+        scans, described = [], []
+        for scan, taken in enumerate(piece.by_scan):
+            alias, rows = self._aliases[scan], self._rows_of(scan, taken)
+            offset = self._tables[alias].vocabulary.offset
+            offsets = self._rows.together(scan, [each for _, each in taken], [offset]).column(0)
+            scans.append(rows.add_column(0, f"{OWN_PREFIX}offset", offsets))
+            described.append(Described(alias, (offset, *self._columns[scan])))
+
+        def computed(given: Sequence[pa.Table]) -> pa.Table:
+            return self._plan.rows.computed([rows.remove_column(0) for rows in given])
+
+        return FewestRows(error, computed, scans, lambda: described, row_wise=True).told(check)
 
     def _rows_of(self, scan: int, taken: Sequence[tuple[int, pa.Table]]) -> pa.Table:
         """Rows of one scan with their weights and steps."""

@@ -155,7 +155,9 @@ def cumulative_windows_of(catalyst: Catalyst, stage: RowsStage) -> tuple[Cumulat
     cut = kinds.cut()
     if cut is None:
         return None
-    return cut, BoundPlan(catalyst, _GoingOn(catalyst, cut.before).plan(scan, above, kinds.before), stage.output)
+    return cut, BoundPlan(
+        catalyst, _PlanOverPrefixes(catalyst, cut.before).plan(scan, above, kinds.before), stage.output
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +204,7 @@ class _Kinds:
         return replace(cumulative[0], before=parts, rows=reach.rows, span=reach.span, dense=dense)
 
 
-class _GoingOn:
+class _PlanOverPrefixes:
     """Makes the plan whose scan has columns for what the rows before give."""
 
     def __init__(self, catalyst: Catalyst, parts: Sequence[Before]) -> None:

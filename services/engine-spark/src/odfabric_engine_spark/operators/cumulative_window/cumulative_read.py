@@ -17,7 +17,7 @@ import pyarrow as pa
 from odfabric.formats.slices.canonical_rows import one_array
 from odfabric_engine_spark.arrays.array_types import Hashes, Longs
 from odfabric_engine_spark.arrays.equal_runs import run_starts
-from odfabric_engine_spark.operators.cumulative_window.prefix_values import Before, Stretches, told
+from odfabric_engine_spark.operators.cumulative_window.prefix_values import Before, Stretches, prefix_value
 from odfabric_engine_spark.operators.touched_keys import partial_read
 from odfabric_engine_spark.operators.touched_keys.partial_read import (
     ChosenRows,
@@ -123,9 +123,9 @@ class CumulativeRead(StoredOrder):
         """By which numbers rows are ordered."""
         return {name: numbers_of(column) for name, column in self.columns(rows).items()}
 
-    def _cut_off(self, state: RowState, places: Places, new_hashes: Hashes, new: Delta) -> _CutOff:
+    def _cut_off(self, state: RowState, places: Places, new_hashes: Hashes, new: Delta) -> _PrefixOfKeys:
         """What the rows before some places give."""
-        things = [told(each, len(places)) for each in self.before]
+        things = [prefix_value(each, len(places)) for each in self.before]
         is_doubtful = np.zeros(len(places), dtype=bool)
         own = new.rows.select(self._of_keys).take(pa.array(np.searchsorted(new_hashes, places.hashes)))
         withdrawn: list[SomeRows] = []
@@ -141,7 +141,7 @@ class CumulativeRead(StoredOrder):
         settled = [each.settled() for each in things]
         for _, in_doubt in settled:
             is_doubtful |= in_doubt
-        return _CutOff(tuple(column for column, _ in settled), is_doubtful)
+        return _PrefixOfKeys(tuple(column for column, _ in settled), is_doubtful)
 
     @property
     def _of_keys(self) -> list[str]:
@@ -182,7 +182,7 @@ class CumulativeRead(StoredOrder):
 
 
 @dataclass(frozen=True, slots=True)
-class _CutOff:
+class _PrefixOfKeys:
     """What the rows before the cut of each key give, by the position of the key."""
 
     columns: tuple[pa.Array, ...]

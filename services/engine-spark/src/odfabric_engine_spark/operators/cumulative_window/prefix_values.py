@@ -84,26 +84,26 @@ class Stretches:
         return None if part.position is None else one_array(self.rows.column(column_name(part.position)))
 
 
-class Told(Protocol):
-    """One thing, of all rows that were added."""
+class PrefixValue(Protocol):
+    """One value over all rows that were added: a total, or the outermost value."""
 
     def add(self, some: Stretches) -> None:
         """More rows."""
 
     def settled(self) -> tuple[pa.Array, Mask]:
-        """It, by owner, and which owners are in doubt."""
+        """The value by owner, and which owners are in doubt."""
 
 
-def told(part: Before, owners: int) -> Told:
+def prefix_value(part: Before, owners: int) -> PrefixValue:
     """Of no rows yet."""
     if part.gives in (Gives.COUNT, Gives.SUM):
         nothing = np.zeros(owners, dtype=np.int64)
-        return _Total(part, object_array([0] * owners), nothing)
-    return _Outer(part, np.full(owners, np.iinfo(np.int64).min), np.zeros(owners, dtype=bool))
+        return _PrefixTotal(part, object_array([0] * owners), nothing)
+    return _OutermostValue(part, np.full(owners, np.iinfo(np.int64).min), np.zeros(owners, dtype=bool))
 
 
 @dataclass(slots=True)
-class _Total:
+class _PrefixTotal:
     """A number or a sum; `counts` says of how many values."""
 
     part: Before
@@ -133,7 +133,7 @@ class _Total:
 
 
 @dataclass(slots=True)
-class _Outer:
+class _OutermostValue:
     """The first, last, least or greatest value: that of the outermost row."""
 
     part: Before
