@@ -1,4 +1,4 @@
-"""A node that only keeps copies: an api and a worker of a workspace of their own, and no engine.
+"""A node that only keeps copies: an api and a worker, and no engine.
 
 It starts in a fraction of the time of `odf up`, which warms a session of Spark.
 """

@@ -16,7 +16,7 @@ Address = tuple[str, int]
 
 @contextmanager
 def tls_door(context: ssl.SSLContext, target: Callable[[], Address]) -> Iterator[int]:
-    """The port on the loopback address; each connection goes on to the address that `target` gives then."""
+    """The port on the loopback address; connections go on to what `target` gives."""
     loop = asyncio.new_event_loop()
     ready: list[int] = []
     started = threading.Event()

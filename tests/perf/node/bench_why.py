@@ -109,6 +109,9 @@ def filled(folder: Path, rows: int, memory_mib: int) -> Iterator[NodeProcess]:
         "ODF_ENGINE_MEMORY_MIB": str(memory_mib),
         "ODF_PUSH_WAIT_S_MAX": str(WAIT_S_MAX),
         "ODF_FLOWS": "false",
+        # No question becomes a job, however long it takes.
+        "ODF_PROVENANCE_WAIT_S_MAX": str(WAIT_S_MAX),
+        "ODF_PROVENANCE_WALL_S_MAX": str(WAIT_S_MAX),
     }
     with node_process(folder / "node", **limits) as node:
         node.http.timeout = WAIT_S_MAX

@@ -1,4 +1,4 @@
-"""`odf verify --fetch`: what is missing or damaged here comes from where copies are, and is judged before it is kept."""
+"""`odf verify --fetch` brings what is missing here, and judges it first."""
 
 from __future__ import annotations
 

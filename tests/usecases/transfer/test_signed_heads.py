@@ -261,6 +261,17 @@ class TestTampering:
         assert parties.ours.objects.read_ref(key) != ours
         assert parties.theirs.objects.read_ref(key) == theirs, "a copy keeps the signature that came with it"
 
+    def test_who_has_the_log_hears_who_signs_since_when_too(self, parties: Parties) -> None:
+        node = parties.ours.node
+        node.heads.rotate(parties.entry, by=node.operator)
+        parties.push()
+        first: Any = parties.theirs.node.sharing.verify(PLACE)
+        parties.pull()
+        again: Any = parties.theirs.node.sharing.verify(PLACE)
+        assert len(first["signed"]["handOvers"]) == 1
+        assert first["signed"]["since"] == first["signed"]["handOvers"][0]["systemTime"]
+        assert again["signed"] == first["signed"]
+
     def test_a_place_without_logs(self, tmp_path: Path) -> None:
         """As clients of the reference leave it."""
         parties = Parties(tmp_path)

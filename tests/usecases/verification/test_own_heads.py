@@ -1,4 +1,4 @@
-"""Verification of what is here judges the stored head log, and who signed engine records.
+"""Verification judges the stored head log, and who signed engine records.
 
 A pull judges the lineage of a log, whatever the protocol.
 """
@@ -47,7 +47,7 @@ def reported(parties: SmartParties) -> dict[str, Any]:
 
 
 def go_back_without_saying_so(parties: Parties) -> None:
-    """Entries that the dataset's key has signed, by which an older block follows the head, and the head follows that."""
+    """Sign entries by which an older block follows the head, and the head that."""
     core = parties.ours.node.core
     entry = core.repository.resolve(parties.entry.id)
     rows = list(core.repository.rows_down(entry.id))

@@ -24,7 +24,9 @@ class PartialDownloads:
         self._folder = folder
 
     def take(self, url: str, into: Path) -> str | None:
-        """Move what was kept of `url` to `into`; the entity tag that it is of, None if there is nothing."""
+        """Move what was kept of `url` to `into`, and give its entity tag.
+
+        None if there is nothing."""
         if self._folder is None:
             return None
         part, tag = self._paths(self._folder, url)
@@ -38,7 +40,7 @@ class PartialDownloads:
         return mark
 
     def keep(self, url: str, partial: Path, mark: str) -> None:
-        """Keep the file `partial`, which has bytes of the object of `mark` from the beginning on."""
+        """Keep a file with the first bytes of the object of `mark`."""
         if self._folder is None:
             return
         part, tag = self._paths(self._folder, url)

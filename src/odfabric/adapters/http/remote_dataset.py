@@ -188,7 +188,7 @@ class HttpRemoteDataset:
 
 @dataclass(slots=True)
 class _Begun:
-    """Of which entity tag the bytes are that were received; None: they cannot be continued."""
+    """Entity tag of the bytes received; None: they cannot be continued."""
 
     mark: str | None
 

@@ -79,7 +79,7 @@ class WorkspaceHeads:
 
 
 class NodeHeads:
-    """A `HeadBackend` on a node over HTTP: keys travel sealed, datasets elsewhere are verified by a workspace."""
+    """A `HeadBackend` on a node over HTTP; keys travel sealed."""
 
     def __init__(self, send: Send, path_of: PathOf) -> None:
         self._send = send

@@ -108,9 +108,9 @@ def check_answer(backend: Backend, answer: Answer, *, whole: bool = False) -> It
             some = records[begin : begin + AT_ONCE]
             own = _explained(backend, dataset, some, wish)
             for one in some:
-                message = own[one["offset"]]
-                if not isinstance(message, str):
-                    message = difference(one, message, answer, reached.get((dataset, one["offset"])))
+                here = own[one["offset"]]
+                known = reached.get((dataset, one["offset"]))
+                message = here if isinstance(here, str) else difference(one, here, answer, known)
                 yield CheckedRecord(dataset, one["offset"], names.get(dataset, dataset), message)
 
 

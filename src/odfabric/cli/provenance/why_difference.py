@@ -138,7 +138,7 @@ def _cells(cells: Iterable[Mapping[str, Any]]) -> set[tuple[int, int, str, str, 
     return {(cell["input"], cell["offset"], cell["column"], cell["of"] or "", cell["role"]) for cell in cells}
 
 
-def _rows(rows: Sequence[Mapping[str, Any]], like: Sequence[Mapping[str, Any]] | None = None) -> list[object]:
+def _rows(rows: Sequence[Mapping[str, Any]], like: Sequence[Mapping[str, Any]] | None = None) -> Sequence[object]:
     """Rows by input; of inputs that the other answer may not name there are counts."""
     hidden = {(each["input"], each["dataset"]) for each in (rows if like is None else like) if each.get("end")}
     return sorted(

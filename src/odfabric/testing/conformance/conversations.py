@@ -1,4 +1,4 @@
-"""What every `ports.transfer.conversations.Conversations` does, whatever carries the messages."""
+"""The contract of `ports.transfer.conversations.Conversations`, as tests."""
 
 from __future__ import annotations
 

@@ -276,7 +276,7 @@ class _Tracing:
                     found |= {ref: ref.offset - 1} if ref.offset else {}
                 case OperationType.CORRECT_FROM | OperationType.RETRACT:
                     withdrawals.setdefault((ref.dataset, self._links[ref].hash), []).append(ref.offset)
-                case _:
+                case OperationType.APPEND:
                     pass
         for (dataset, _), offsets in withdrawals.items():
             link = self._links[RecordRef(dataset, offsets[0])]

@@ -1,4 +1,4 @@
-"""Fetch blocks and objects of a dataset that are missing or damaged here from where copies of it are.
+"""Fetch blocks and objects that are missing or damaged here from copies.
 
 Invariant: nothing of a place is believed. What comes is compared with its hash and with every word of the block that names it, as in a pull,
 before it is stored; a place that gives something else is left for the next one, and named.
@@ -34,7 +34,7 @@ PLACES_MAX = 20
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """Something that came: its name, the folder of the dataset it is in, and where it came from."""
+    """Something that came: its name, its folder, and where it came from."""
 
     name: Multihash
     folder: str
@@ -71,7 +71,9 @@ class Fetching:
     _places: list[tuple[str, RemoteDataset]] | None = None
 
     def fetch(self, head: Multihash, damaged: frozenset[Multihash]) -> None:
-        """Fetch what the chain that ends at `head` lacks; `damaged` are objects that a verification has refused."""
+        """Fetch what the chain that ends at `head` lacks.
+
+        `damaged` are objects that a verification has refused."""
         blocks = self._chain(head)
         state = ChainState.empty()
         for number, encoded in enumerate(blocks):
@@ -155,7 +157,7 @@ class Fetching:
         return self._places
 
     def _urls(self) -> Iterator[str]:
-        """Where it was pulled from, where it was pushed to, and its place in each repository that is known."""
+        """Where it was pulled from and pushed to, and its place in known repositories."""
         entry, names = self.entry, self.ports.names
         if entry.remote_url is not None:
             yield entry.remote_url

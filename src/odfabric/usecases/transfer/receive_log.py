@@ -42,7 +42,7 @@ class ReceivedLog:
 
     @property
     def moves(self) -> tuple[SignedMove, ...]:
-        """Entries that are written with the move of the head: those up to the head that is taken."""
+        """Entries up to the head that is taken, written with its move."""
         return () if self.judged is None or self.judged.replaces else self._up_to_head(self.judged.moves)
 
     def _up_to_head(self, moves: tuple[SignedMove, ...]) -> tuple[SignedMove, ...]:

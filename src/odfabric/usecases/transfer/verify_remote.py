@@ -18,19 +18,22 @@ from odfabric.formats.heads.head_log import shown_key
 from odfabric.formats.identifiers.dataset_layout import HEAD_LOG
 from odfabric.model.commit import EncodedBlock
 from odfabric.model.engine import EngineProgress
-from odfabric.model.heads.head_log import HANDED_OVER
+from odfabric.model.heads.head_log import HANDED_OVER, HeadMove
 from odfabric.model.identity import DatasetId
 from odfabric.model.metadata import Seed
 from odfabric.model.multihash import Multihash
 from odfabric.ports.datasets.exchange import Exchange
+from odfabric.ports.datasets.head_logs import HeadLogs
 from odfabric.ports.node.clock import Clock
 from odfabric.ports.sources.egress import RemoteDataset, RemoteDatasets
+from odfabric.usecases.heads.head_writer import stored_move
 from odfabric.usecases.heads.judge_log import JudgedLog, LogJudge
 from odfabric.usecases.transfer.arriving_chain import ReceivedBlocks
 from odfabric.usecases.transfer.receive_chain import check_chain
 from odfabric.usecases.transfer.receive_objects import ObjectReceiver, unique_objects
 
 HEAD_MISSING = "head-missing"
+HANDOVERS_MAX = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +59,7 @@ class RemoteReport:
     blocks: int = 0
     objects: int = 0
     log: JudgedLog | None = None
+    signed: dict[str, object] | None = None
     errors: list[dict[str, object]] = field(default_factory=list)
 
     def found(self, error: OdfError) -> None:
@@ -71,7 +75,7 @@ class RemoteReport:
             "head": None if self.head is None else str(self.head),
             "blocks": self.blocks,
             "objects": self.objects,
-            "signed": _signed(self.log),
+            "signed": self.signed,
             "ok": not self.errors,
             "errors": self.errors,
         }
@@ -131,6 +135,8 @@ def _verify(
     found.dataset = seed.dataset_id
     try:
         found.log = ports.judge.judge(seed.dataset_id, found.head, remote, shown=found.url)
+        if found.log is not None:
+            found.signed = _signed(seed.dataset_id, found.log, ports.judge.logs)
         if found.log is not None and found.log.head != found.head:
             blocks = _chain(received, found.log.head, ports.blocks_max)
             found.head = found.log.head
@@ -159,15 +165,16 @@ def _chain(received: ReceivedBlocks, head: Multihash, blocks_max: int) -> list[E
     return [EncodedBlock(link.hash, received.get_bytes(link.hash), link.block) for link in links][::-1]
 
 
-def _signed(log: JudgedLog | None) -> dict[str, object] | None:
-    if log is None:
-        return None
-    handed = [each.move for each in log.moves if each.move.kind == HANDED_OVER]
-    first = log.moves[0].move if log.moves else None
-    since = handed[-1] if handed else first
+def _signed(dataset: DatasetId, log: JudgedLog, logs: HeadLogs) -> dict[str, object]:
+    """Who signs, since when, and every hand-over, from entries here and there."""
+    first = log.moves[0].move.sequence if log.moves else log.statement.sequence + 1
+    known = [] if log.replaces else _kept(dataset, first, logs)
+    moves = [*known, *(each.move for each in log.moves)]
+    handed = [each for each in moves if each.kind == HANDED_OVER]
+    since = handed[-1] if handed else moves[0]
     return {
         "signer": shown_key(log.statement.signer),
-        "since": None if since is None else str(since.system_time),
+        "since": str(since.system_time),
         "signedAt": str(log.statement.signed_at),
         "entries": log.statement.sequence + 1,
         "handOvers": [
@@ -180,3 +187,10 @@ def _signed(log: JudgedLog | None) -> dict[str, object] | None:
             for each in handed
         ],
     }
+
+
+def _kept(dataset: DatasetId, before: int, logs: HeadLogs) -> list[HeadMove]:
+    """The first entry that is kept here, and hand-overs with numbers below `before`."""
+    lines = [*logs.lines(dataset, first=0, limit=1), *logs.handovers(dataset, limit=HANDOVERS_MAX)]
+    moves = (stored_move(dataset, line).move for line in lines)
+    return [move for move in moves if move.sequence < before]

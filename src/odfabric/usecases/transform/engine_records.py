@@ -113,7 +113,7 @@ def engine_records(
 def signed_engine_records(
     dataset: DatasetId, *, objects: ObjectStore, block: Multihash | None = None
 ) -> Iterator[tuple[Mapping[str, object], bytes | None]]:
-    """The same, each with the key that signed it, None for an unsigned one. Raises Corrupt.
+    """The same, each with the key that signed it, None for none. Raises Corrupt.
 
     Whether that key is one of the dataset's is for the caller to judge.
     """

@@ -1,4 +1,4 @@
-"""Verify what is kept beside a chain and signed by its dataset: the head log, and records of engines.
+"""Verify the head log and the engine records that are kept beside a chain.
 
 Invariant: entries are believed from the first one on, as a stranger would judge them elsewhere; a signature counts only by a key that the
 log names. A dataset that nobody signed has no such problem. Source: ADR 0072, 0080.
@@ -89,7 +89,9 @@ def _numbers(verification: Verification, hashes: Sequence[Multihash]) -> Callabl
 
 
 def _check_seen(dataset: DatasetId, moves: Sequence[SignedMove], logs: HeadLogs) -> None:
-    """Compare with what was seen elsewhere. Raises CorruptedSource for another history of the key."""
+    """Compare with what was seen elsewhere.
+
+    Raises CorruptedSource for another history of the key."""
     seen = logs.seen(dataset)
     if seen is not None and seen.sequence < len(moves) and moves[seen.sequence].hash != seen.log:
         raise CorruptedSource(
@@ -99,7 +101,7 @@ def _check_seen(dataset: DatasetId, moves: Sequence[SignedMove], logs: HeadLogs)
 
 
 def _verify_records(verification: Verification, keys: set[bytes]) -> tuple[int, int]:
-    """Check who signed what is recorded of engines; how many records are signed, and how many not."""
+    """Check who signed the engine records; how many are signed, and how many not."""
     signed = unsigned = 0
     records = signed_engine_records(verification.dataset, objects=verification.repository.objects)
     for _ in range(RECORDS_MAX):

@@ -1,4 +1,4 @@
-"""Keys of datasets over REST: rotated, exported and imported by their owner, and never in the clear."""
+"""Keys of datasets over REST: rotated, exported, imported, never in the clear."""
 
 from __future__ import annotations
 

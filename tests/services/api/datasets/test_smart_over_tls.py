@@ -1,4 +1,4 @@
-"""The Smart protocol over TLS: `odf+https://` is spoken as wss, links to objects are https, and a certificate counts."""
+"""The Smart protocol over TLS: wss, links by https, certificates that count."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The console's pages of repositories: of the node for admins, and of a dataset's copies for who may change it."""
+"""The console's pages of repositories, and of a dataset's copies elsewhere."""
 
 from __future__ import annotations
 

@@ -32,6 +32,8 @@ from odfabric_engine_spark.spark.catalyst.plan_nodes import Attribute, Catalyst,
 from odfabric_engine_spark.spark.frames.result_rows import collected
 from odfabric_engine_spark.state.key_hash import key_hashes
 
+FEW = 8
+"""Below one record in so many, values are computed for these records alone."""
 CORRECT_FROM, CORRECT_TO = OperationType.CORRECT_FROM.value, OperationType.CORRECT_TO.value
 """The halves of a correction: the second one is the record after the first."""
 
@@ -131,10 +133,16 @@ class PastRows:
         self.rows_read = 0
 
     def matching(self, alias: str, conditions: Sequence[Condition]) -> Mask:
-        """Which records of an input meet all conditions, by offset."""
+        """Which records of an input meet all conditions, by offset.
+
+        Once few are left, further conditions look at these alone.
+        """
         found = np.ones(self._inputs[alias].offsets.end, dtype=bool)
         for condition in conditions:
-            found &= np.isin(self.keys(alias, condition.expressions), condition.hashes)
+            if np.count_nonzero(found) * FEW < len(found):
+                found[found] = np.isin(self.keys(alias, condition.expressions, found), condition.hashes)
+            else:
+                found &= np.isin(self.keys(alias, condition.expressions), condition.hashes)
         return found
 
     def keys(self, alias: str, expressions: Sequence[Expression], chosen: Mask | None = None) -> Hashes:
@@ -144,9 +152,13 @@ class PastRows:
         if not columns:
             count = self._inputs[alias].offsets.end if chosen is None else int(chosen.sum())
             return np.repeat(self._constant(expressions), count)
-        rows = self._read_columns(alias, frozenset(str(column.name()) for column in columns))
-        if chosen is not None:
-            rows = rows.filter(pa.array(chosen))
+        names = frozenset(str(column.name()) for column in columns)
+        if chosen is None or np.count_nonzero(chosen) * FEW >= len(chosen) or (alias, names) in self._columns:
+            rows = self._read_columns(alias, names)
+            rows = rows if chosen is None else rows.filter(pa.array(chosen))
+        else:
+            rows = self._read(alias, names, chosen)
+            self.rows_read += rows.num_rows
         values = RowExpressions.of(self._catalyst, columns, expressions).evaluate(as_scan(rows, columns))
         return key_hashes([one_array(each) for each in values], rows.num_rows)
 

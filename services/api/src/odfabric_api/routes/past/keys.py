@@ -1,4 +1,4 @@
-"""Routes of the key that signs a dataset: its owner rotates it, exports it sealed, imports it sealed.
+"""Routes of a dataset's key: rotate it, export it sealed, import it sealed.
 
 Invariant: a private key leaves the node, and comes to it, only sealed by a passphrase of its owner. Source: ADR 0080.
 """
@@ -61,7 +61,9 @@ def rotate_key(request: Request, entry: RewritableDataset, caller: Caller) -> Re
     openapi_extra=json_body(ExportKeyBody, required=True),
 )
 async def export_key(request: Request, entry: RewritableDataset, caller: Caller) -> Response:
-    """Sealed by the passphrase: scrypt and ChaCha20-Poly1305. The audit keeps who has exported it.
+    """Sealed by the passphrase: scrypt and ChaCha20-Poly1305.
+
+    The audit keeps who has exported it.
 
     403 where the key is not on this node.
     """

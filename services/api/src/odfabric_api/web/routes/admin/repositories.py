@@ -1,4 +1,4 @@
-"""Repositories of the node: names for places that hold datasets, for all its accounts."""
+"""Repositories of the node: names for places elsewhere, for all accounts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copies of a dataset elsewhere: where it is pulled from and pushed to, and how that went last."""
+"""Copies of a dataset elsewhere: sources, targets, and the last transfers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ def get_copies(request: Request, entry: WritableDataset, caller: Caller) -> Resp
 
 @router.post("/{account}/{dataset}/-/copies")
 async def post_push(request: Request, entry: WritableDataset, caller: Caller) -> Response:
-    """Queue a push to `to`; with `public` everybody may read a dataset that is new on a node."""
+    """Queue a push to `to`.
+
+    With `public` everybody may read a dataset that is new on a node."""
     form = await read_form(request, frozenset({"to", "public"}))
 
     def act() -> Response:
