@@ -1,6 +1,6 @@
 """Two nodes, a bucket and a stranger who do not trust each other.
 
-`ann` publishes; `bob` mirrors; the keeper of the bucket tampers; the stranger has its URL and nothing else.
+`ann` publishes; `bob` mirrors, and gives back what ann lost; the keeper of the bucket tampers; the stranger has its URL and nothing else.
 """
 
 from __future__ import annotations
@@ -173,6 +173,7 @@ def test_people_who_do_not_trust_each_other(people: People) -> None:
     assert (seen["head"], seen["signed"]["signer"]) == (people.ann.head(NAME), signed_by(people.ann)[0])
     fork = two_histories_of_one_key(people)
     tamper(people, stranger, fork)
+    give_back(people, stranger)
 
 
 def publish_and_mirror(people: People) -> None:
@@ -251,3 +252,29 @@ def tamper(people: People, stranger: Odf, fork: str) -> None:
     for name in (NAME, DERIVED):
         assert people.pull(name, people.bucket.url(name))["status"] == "succeeded"
         assert people.bob.head(name) == people.bucket.files(name)["refs/head"].decode()
+
+
+def give_back(people: People, stranger: Odf) -> None:
+    """Ann loses the dataset; who has the right gives it back, and nobody else."""
+    ann, bob = people.ann, people.bob
+    head, (signer, entries) = ann.head(NAME), signed_by(ann)
+    target = f"odf+{ann.url}/local/{NAME}"
+    stranger.json("pull", people.bucket.url(NAME), "--as", NAME)
+    datasets = ann.http.get("/datasets").json()["datasets"]
+    lost = next(each["id"] for each in datasets if each["alias"] == f"local/{NAME}")
+    assert ann.http.delete(f"/datasets/{lost}").status_code == 409, "others are derived from it"
+    derived = next(each["id"] for each in datasets if each["alias"] == f"local/{DERIVED}")
+    for dataset in (derived, lost):
+        assert ann.http.delete(f"/datasets/{dataset}").status_code == 204
+    assert stranger.refused("push", NAME, "--to", target)["code"] == "unauthenticated"
+    reader = ann.http.post("/tokens", json={"name": "reader", "scopes": ["read"]}).json()["token"]
+    limited = Odf(stranger.options, {**stranger.environment, "ODF_REMOTE_TOKENS": json.dumps({ann.url: reader})})
+    assert limited.refused("push", NAME, "--to", target)["code"] == "access-denied"
+    sent = bob.finished(bob.http.post(f"/local/{NAME}/push", json={"to": target, "visibility": "public"}))
+    assert sent["head"] == head == ann.head(NAME)
+    assert signed_by(ann) == (signer, entries)
+    body = {"document": people.file("ann.key").read_text(), "passphrase": PASSPHRASE}
+    assert ann.http.post(f"/local/{NAME}/key/import", json=body).json()["signer"] == signer
+    people.ingest(20)
+    people.publish(NAME)
+    assert stranger.json("verify", people.bucket.url(NAME))["elsewhere"][0]["signed"]["entries"] == entries + 1
