@@ -1,4 +1,6 @@
-"""The page of a dataset's head log, whose hand-overs are looked for in the whole log.
+"""The page of a dataset's head log.
+
+Hand-overs are looked for in the whole log.
 
     PYTHONPATH=src:. .odf/venv/bin/python tests/perf/bench_head_log.py [--entries 100000]
 

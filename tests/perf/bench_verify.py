@@ -1,4 +1,4 @@
-"""Verification: a long chain by metadata alone, and replays on one core and on two.
+"""Verification: a long chain by metadata, and replays on one core and on two.
 
     PYTHONPATH=src:. .odf/venv/bin/python tests/perf/bench_verify.py [--blocks 100000] [--transactions 24] [--rows 20000]
 

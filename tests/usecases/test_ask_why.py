@@ -22,13 +22,13 @@ from odfabric.model.commit import CatalogEntry
 from odfabric.model.identity import DatasetAlias, DatasetId
 from odfabric.model.jobs.job import Job, JobStatus
 from odfabric.model.jobs.requests import PullRequest
+from odfabric.model.why_request import WhyRequest
 from odfabric.ports.datasets.catalog import Catalog
 from odfabric.testing.memory_node import MemoryNode
 from odfabric.usecases.chain.repository import Repository
 from odfabric.usecases.ingestion.push_data import PushData
 from odfabric.usecases.provenance.ask_why import ask_why
 from odfabric.usecases.provenance.find_block import block_with
-from odfabric.usecases.provenance.why_request import WhyRequest
 from tests.usecases.manifests import ROOT
 
 OTHER = ROOT.replace("name: readings", "name: others")

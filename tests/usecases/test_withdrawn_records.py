@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from odfabric.model.why_request import WhyRequest
 from odfabric.testing.changelogs import C_FROM, C_TO, A, Change, R
-from odfabric.usecases.provenance.why_request import WhyRequest
 from tests.support.turns import examples
 from tests.usecases.committed import Committed
 

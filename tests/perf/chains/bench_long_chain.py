@@ -1,4 +1,6 @@
-"""A long chain without data: pulled from a folder, pushed to another, verified by metadata alone.
+"""A long chain without data.
+
+It is pulled from a folder, pushed to another, verified by metadata alone.
 
     PYTHONPATH=src:. .odf/venv/bin/python tests/perf/chains/bench_long_chain.py [--blocks 100000]
 

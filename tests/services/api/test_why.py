@@ -12,9 +12,9 @@ import pytest
 from odfabric.model.jobs.job import Job, JobStatus
 from odfabric.model.jobs.requests import PullRequest
 from odfabric.model.people.account import DatasetRole
+from odfabric.model.why_request import WhyRequest
 from odfabric.testing.memory_node import MemoryNode
 from odfabric.usecases.ingestion.push_data import PushData
-from odfabric.usecases.provenance.why_request import WhyRequest
 from tests.services.api.datasets.test_jobs import finished
 from tests.services.api.people import People
 from tests.usecases.manifests import ROOT

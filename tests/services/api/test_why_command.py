@@ -15,7 +15,7 @@ from odfabric.cli.provenance.why_check import check_answer, read_answer
 from odfabric.cli.provenance.why_command import present_offsets
 from odfabric.cli.provenance.why_text import why_rows, why_tree
 from odfabric.errors import InvalidRequest
-from odfabric.usecases.provenance.why_request import WhyRequest
+from odfabric.model.why_request import WhyRequest
 from tests.services.api.test_why import derived, filled
 
 __all__ = ["derived", "filled"]

@@ -50,7 +50,10 @@ class FolderLocks:
 
 @contextmanager
 def _held(name: str, folder: Path, lock: AbstractContextManager[None]) -> Iterator[None]:
-    """Make the folder and hold a lock of it; only failures of these two are the lock's."""
+    """Make the folder and hold a lock of it.
+
+    Only failures of these two are the lock's.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock.__enter__()

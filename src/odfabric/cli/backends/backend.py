@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from odfabric.cli.backends.people_backend import PeopleBackend
     from odfabric.cli.backends.sharing_backends import SharingBackend
     from odfabric.model.people.account import Visibility
-    from odfabric.usecases.provenance.why_request import WhyRequest
+    from odfabric.model.why_request import WhyRequest
 
 JobListener = Callable[[Mapping[str, object]], None]
 """Gets the progress document of a job whenever it was looked at."""

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from odfabric.cli.backends.sharing_backends import SharingBackend
     from odfabric.formats.manifests.manifest_places import PlacedSnapshot
     from odfabric.model.metadata import DatasetKind
-    from odfabric.usecases.provenance.why_request import WhyRequest
+    from odfabric.model.why_request import WhyRequest
 
 READ_BYTES = 1 << 20
 LOOK_EVERY_S = 0.05

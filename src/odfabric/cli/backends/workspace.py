@@ -45,10 +45,10 @@ from odfabric.model.jobs.requests import PullRequest
 from odfabric.model.metadata import DatasetKind
 from odfabric.model.moment import SystemMoment
 from odfabric.model.people.account import Visibility
+from odfabric.model.why_request import WhyRequest
 from odfabric.usecases.datasets.set_info import info_events
 from odfabric.usecases.ingestion.commit_result import CommitResult
 from odfabric.usecases.ingestion.push_data import PushData
-from odfabric.usecases.provenance.why_request import WhyRequest
 from odfabric.usecases.queries.query_data import QueryData
 from odfabric.usecases.queries.query_document import QueryForm
 from odfabric.usecases.reading.read_tail import ReadTail

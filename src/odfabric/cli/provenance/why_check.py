@@ -15,7 +15,7 @@ from typing import Any
 from odfabric.cli.backends.backend import Backend, JobFailed, source_text
 from odfabric.cli.provenance.why_difference import Reached, Record, difference, kinds_of, offsets_of, says_cause
 from odfabric.errors import InvalidRequest, LimitExceeded, NotFound
-from odfabric.usecases.provenance.why_request import ALL_KINDS, WhyRequest
+from odfabric.model.why_request import ALL_KINDS, WhyRequest
 
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
 AT_ONCE = 100

@@ -15,7 +15,7 @@ from odfabric.cli.context import backend_of, context_of
 from odfabric.cli.output import Output
 from odfabric.errors import InvalidRequest, NotFound, Place
 from odfabric.model.operation import OperationType
-from odfabric.usecases.provenance.why_request import LIMIT_DEFAULT, WhyRequest
+from odfabric.model.why_request import LIMIT_DEFAULT, WhyRequest
 
 WHERE_ROWS_MAX = 10_000
 """Records among which `--where` looks for those that are there now."""

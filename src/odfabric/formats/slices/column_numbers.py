@@ -1,4 +1,6 @@
-"""Numbers of fixed-width columns as numpy arrays, without copies and without pandas.
+"""Numbers of fixed-width columns as numpy arrays.
+
+Without copies, and without pandas.
 
 pyarrow's own ways (`to_numpy`, `pa.scalar`) import pandas where it is installed, which takes over a second of a process that only checks
 rows. Invariant: the array is a view of the column's buffer; under a null it has whatever the writer left there.

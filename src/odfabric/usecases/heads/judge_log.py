@@ -167,9 +167,11 @@ class _Reading:
         return read_statement(self.dataset, signature.removesuffix(b"\n")).statement
 
     def _goes_on_nowhere(self, head: Multihash, stated: HeadStatement, own: LogEnd, seen: SeenHead | None) -> bool:
-        """Whether the head is where the log that is kept here ends, and the signature is of that log.
+        """Whether the head is where the log that is kept here ends.
 
-        Then there is nothing in the log to read: a pull with nothing new asks for the head and its signature alone.
+        And the signature is of that log.
+
+            Then there is nothing in the log to read: a pull with nothing new asks for the head and its signature alone.
         """
         last = own.last
         if last is None or head != last.move.new_head or (seen is not None and seen.sequence > last.move.sequence):

@@ -14,10 +14,10 @@ from odfabric.model.commit import CatalogEntry
 from odfabric.model.data_schema import DataSchema
 from odfabric.model.provenance import ProvenanceEffort, ProvenanceKind
 from odfabric.model.vocabulary import DatasetVocabulary
+from odfabric.model.why_request import ALL_KINDS, WhyRequest
 from odfabric.ports.engine import ProgressListener
 from odfabric.usecases.provenance.provenance_document import WhyCursor, parse_why_cursor, why_document
 from odfabric.usecases.provenance.trace_records import TraceLimits, TracePorts, WhyAsked, trace_records
-from odfabric.usecases.provenance.why_request import ALL_KINDS, WhyRequest
 
 
 def ask_why(

@@ -17,6 +17,7 @@ from odfabric.formats.jobs.why_request import read_why_request, why_members, wri
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.jobs.job import Job, JobKind, JobStatus, NewJob
 from odfabric.model.jobs.requests import WhyJobRequest
+from odfabric.model.why_request import WhyRequest
 from odfabric.ports.jobs.jobs import Jobs
 from odfabric.ports.node.clock import Clock, Entropy
 from odfabric.usecases.chain.repository import Repository
@@ -24,7 +25,6 @@ from odfabric.usecases.jobs.job_actor import account_of, envelope_of
 from odfabric.usecases.jobs.job_run import JobRun
 from odfabric.usecases.provenance.ask_why import ask_why, question_of
 from odfabric.usecases.provenance.trace_records import TracePorts
-from odfabric.usecases.provenance.why_request import WhyRequest
 from odfabric.usecases.rights.access import Access
 
 

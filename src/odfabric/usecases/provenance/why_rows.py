@@ -15,6 +15,7 @@ from odfabric.formats.provenance.why_table import WhyRow
 from odfabric.model.commit import BlockRow, CatalogEntry
 from odfabric.model.identity import DatasetId
 from odfabric.model.provenance import CellRole
+from odfabric.model.why_request import WhyRequest
 from odfabric.ports.engine import ProgressListener
 from odfabric.usecases.chain.repository import Repository
 from odfabric.usecases.provenance.ask_why import question_of
@@ -28,7 +29,6 @@ from odfabric.usecases.provenance.trace_records import (
     Visited,
     trace_records,
 )
-from odfabric.usecases.provenance.why_request import WhyRequest
 
 NOT_READABLE = "you may not read this dataset: only how many records there are is said"
 LEFT_OUT = "further records, not followed here: ask why of the record, page by page, with odf why or /why"

@@ -105,7 +105,9 @@ class ReceivedBatch:
 def receive_batch(
     batch: BlocksBatch, *, planned: int, limits: ArchiveLimits, own: OwnBlocks, folder: Path
 ) -> ReceivedBatch:
-    """Unpack a batch of at least one block. `folder` is where blocks go that are asked for later.
+    """Unpack a batch of at least one block.
+
+    `folder` is where blocks go that are asked for later.
 
     Raises InvalidRequest, InvalidBlock, LimitExceeded, CorruptedSource.
     """

@@ -15,13 +15,13 @@ from odfabric.model.commit import CatalogEntry
 from odfabric.model.engine import EngineProgress
 from odfabric.model.metadata import DataSlice
 from odfabric.model.multihash import Multihash
+from odfabric.model.why_request import WhyRequest
 from odfabric.usecases.jobs.jobs_of_subject import seen_job
 from odfabric.usecases.provenance.ask_why import ask_why
 from odfabric.usecases.provenance.column_lineage import ColumnsOfDerivative, column_lineage, lineage_value
 from odfabric.usecases.provenance.corrected_records import CorrectionPorts, Link, corrections_of
 from odfabric.usecases.provenance.trace_records import TraceLimits, TracePorts
 from odfabric.usecases.provenance.why_job import kept_answer
-from odfabric.usecases.provenance.why_request import WhyRequest
 from odfabric.wiring.node_core import NodeCore
 
 WhyForm = Literal["json", "prov", "openlineage"]

@@ -11,11 +11,11 @@ from odfabric.domain.people.access import Action, Subject
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.jobs.job import Job
 from odfabric.model.jobs.requests import PullRequest
+from odfabric.model.why_request import WhyRequest
 from odfabric.ports.subscriptions.signals import Topic
 from odfabric.usecases.ingestion.commit_result import CommitResult
 from odfabric.usecases.ingestion.push_data import PushData, PushQueueLimits, accept_push
 from odfabric.usecases.provenance.why_job import enqueue_why
-from odfabric.usecases.provenance.why_request import WhyRequest
 from odfabric.usecases.transfer.pull_dataset import enqueue_pull
 from odfabric.usecases.verification.verification_run import VerifyOptions
 from odfabric.usecases.verification.verify_dataset import enqueue_verify

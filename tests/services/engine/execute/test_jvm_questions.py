@@ -18,7 +18,10 @@ QUESTIONS_MAX = 8
 
 
 class CountedQuestions(StopSignal):
-    """Never asks a call to end; counts how often it could have, which is once for each question."""
+    """Never asks a call to end; counts how often it could have.
+
+    That is once for each question.
+    """
 
     def __init__(self) -> None:
         super().__init__()

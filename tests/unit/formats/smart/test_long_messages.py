@@ -1,4 +1,7 @@
-"""Messages longer than anything but bytes may be: read in memory of a few times their length."""
+"""Messages longer than anything but bytes may be.
+
+They are read in memory of a few times their length.
+"""
 
 from __future__ import annotations
 

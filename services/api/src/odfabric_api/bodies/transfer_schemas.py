@@ -81,7 +81,10 @@ class SignerAnswer(Answer):
 
 
 class KeyDocument(Answer):
-    """A private key sealed by a passphrase; members but these are for programs that open it."""
+    """A private key sealed by a passphrase.
+
+    Further members are for programs that open it.
+    """
 
     format: str
     dataset: str

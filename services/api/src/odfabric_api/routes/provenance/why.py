@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field
 
 from odfabric.model.commit import CatalogEntry
-from odfabric.usecases.provenance.why_request import ALL_KINDS, LIMIT_DEFAULT, WhyRequest
+from odfabric.model.why_request import ALL_KINDS, LIMIT_DEFAULT, WhyRequest
 from odfabric_api.auth import Caller, Member, ReadableDataset, Subject, node_of
 from odfabric_api.bodies.answer_in_time import answered_in_time
 from odfabric_api.bodies.jobs_answer import accepted

@@ -68,7 +68,10 @@ class GroupPlan:
         return stage_schema(self.stage.output)
 
     def _streams(self) -> bool:
-        """Each row makes rows of one group only, and all inputs close groups by the same windows."""
+        """Each row makes rows of one group only.
+
+        All inputs close groups by the same windows.
+        """
         inputs = all(scan.kind == "input" for scan in self.stage.scans)
         expands = any(simple_name(node) == "Expand" for node in walk_plan(self.stage.below))
         closes_apart = self.stage.window is not None and self.window is None

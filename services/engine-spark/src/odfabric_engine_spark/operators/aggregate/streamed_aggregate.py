@@ -192,7 +192,10 @@ class StreamedAggregate:
             raise FailedRows(error, lambda check: self._failure(piece, error, check)) from error
 
     def _failure(self, piece: _Piece, error: BaseException, check: Check) -> BaseException:
-        """What is reported: the fewest rows that fail, with their offsets, which nothing but a report reads."""
+        """What is reported: the fewest rows that fail.
+
+        With their offsets, which nothing but a report reads.
+        """
         scans, described = [], []
         for scan, taken in enumerate(piece.by_scan):
             alias, rows = self._aliases[scan], self._rows_of(scan, taken)

@@ -61,7 +61,10 @@ class StageScan:
 
     @cached_property
     def column_names(self) -> tuple[str, ...]:
-        """The names of its columns, of which the JVM is asked once: transactions read them."""
+        """The names of its columns.
+
+        The JVM is asked for them once: transactions read them.
+        """
         return column_names(self.columns)
 
     @property

@@ -275,7 +275,10 @@ def output_of(plan: Plan) -> list[Attribute]:
 
 
 def column_names(columns: Iterable[Attribute]) -> tuple[str, ...]:
-    """The names of columns. Each is a question to the JVM: ask when a query is compiled."""
+    """The names of columns.
+
+    Each is a question to the JVM: ask when a query is compiled.
+    """
     return tuple(str(column.name()) for column in columns)
 
 

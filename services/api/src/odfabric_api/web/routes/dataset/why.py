@@ -15,8 +15,8 @@ from odfabric.model.commit import CatalogEntry
 from odfabric.model.jobs.job import JobKind, JobStatus
 from odfabric.model.metadata import DatasetKind
 from odfabric.model.operation import OperationType
+from odfabric.model.why_request import WhyRequest
 from odfabric.ports.engine import ProgressListener
-from odfabric.usecases.provenance.why_request import WhyRequest
 from odfabric_api.auth import Caller, ReadableDataset, Subject, node_of
 from odfabric_api.bodies.answer_in_time import answered_in_time
 from odfabric_api.page_route import PageRoute
