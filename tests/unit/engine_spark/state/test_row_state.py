@@ -110,7 +110,7 @@ class Model:
             self.rows[hash_, known] += weight
             self.closes[hash_, known] = closes
 
-    def drop_closed(self, to_us: int) -> None:
+    def expire_closed(self, to_us: int) -> None:
         for key, closes in self.closes.items():
             if closes is not None and closes <= to_us:
                 self.rows[key] = 0
@@ -179,8 +179,8 @@ def test_a_state_is_its_net_rows(
             assert weights.tolist() == [model.rows[hash_, known] for hash_, _, _, known in lines(asked)]
         elif what == "drop" and timed:
             dropped_to = max(argument, dropped_to or 0)
-            state.drop_closed(argument)
-            model.drop_closed(argument)
+            state.expire_closed(argument)
+            model.expire_closed(argument)
         elif what == "prepare":
             state.prepare()
         elif what == "seal":
@@ -275,7 +275,7 @@ def test_closed_runs_are_given_up_whole_and_half_closed_ones_are_rewritten(tmp_p
         state.add_run(state.as_run(table([(number + 1, 1, closes, 0, 0, 0) for closes in times], timed=True)))
         runs = stored(state.to_store(whole=False), state.stored_schema, number)
         state = RowState(ROWS, timed=True, work=work(tmp_path), runs=runs)
-    state.drop_closed(20)
+    state.expire_closed(20)
     kept = state.to_store(whole=False)
     assert [type(run) for run in kept] == [WrittenRun, Run]
     assert kept[0].rows == 1

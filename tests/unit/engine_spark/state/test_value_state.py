@@ -117,6 +117,6 @@ def test_what_is_dropped_is_not_taken_for_what_is_asked_for(tmp_path: Path) -> N
         ends = np.where(np.arange(2) == closed, 10, 100)
         five = Values(2, np.arange(2), pa.array([5, 5], pa.int32()), np.ones(2, dtype=np.int64))
         state.rows.add_run(state.as_run(keys, ends, five))
-        state.rows.drop_closed(10)
+        state.rows.expire_closed(10)
         found = state.extremes(keys.slice(1 - closed, 1), np.array([1]))
         assert found.values.to_pylist() == [5]

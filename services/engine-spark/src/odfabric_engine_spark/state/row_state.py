@@ -297,7 +297,7 @@ class RowState:
             (run,) = self._added
             self._prepared = run, self._written([run])
 
-    def drop_closed(self, to_us: int) -> None:
+    def expire_closed(self, to_us: int) -> None:
         """Removes rows that close at an instant or before, those added later included."""
         self._prepared = None
         self.dropped_to_us = to_us if self.dropped_to_us is None else max(to_us, self.dropped_to_us)

@@ -121,7 +121,7 @@ class AggregateRun:
         for at, grown in values.items():
             self.states.values[at].rows.add_grown(grown)
 
-    def drop_closed(self, to_us: int) -> None:
+    def expire_closed(self, to_us: int) -> None:
         """Remove groups that closed at an instant or before.
 
         Rows for them are dropped from now on.
@@ -130,7 +130,7 @@ class AggregateRun:
             kept = self.states.groups.without(self.shape.end_column, to_us=to_us)
             self.states = GroupStates(kept, self.states.values)
             for each in self.states.values.values():
-                each.rows.drop_closed(to_us)
+                each.rows.expire_closed(to_us)
 
     def _shown(self, versions: Versions, check: Callable[[int], None]) -> Versions:
         """The same with rows of the output.

@@ -76,7 +76,7 @@ class GroupRun:
         Rows that could change them are dropped from now on.
         """
         if rules.groups_us is not None:
-            self._run.drop_closed(bounds.after_us - rules.groups_us)
+            self._run.expire_closed(bounds.after_us - rules.groups_us)
 
     def records(self, deltas: list[Delta], marks: Watermarks, *, first: bool) -> Records:
         """What the result changes by, in order.

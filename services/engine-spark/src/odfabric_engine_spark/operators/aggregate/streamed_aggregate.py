@@ -114,7 +114,7 @@ class StreamedAggregate:
             done += run.rows
             last = run.steps[-1].after_us if run.steps else None
             if self._lateness_us is not None and last is not None:
-                self.run.drop_closed(last - self._lateness_us)
+                self.run.expire_closed(last - self._lateness_us)
 
     def _runs(self, line: Timeline) -> Iterator[_Run]:
         """Without a window steps do not matter, and the transaction is one run."""

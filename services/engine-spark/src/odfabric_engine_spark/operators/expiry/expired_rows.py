@@ -53,7 +53,7 @@ class ExpiredRows:
         for scan, reach_us in rules.rows_us.items():
             state = self.states[scan]
             if state is not None:
-                state.drop_closed(bounds.after_us - reach_us)
+                state.expire_closed(bounds.after_us - reach_us)
         for session in rules.sessions:
             self._expire_sessions(session, bounds)
         for version in rules.versions:
