@@ -96,8 +96,12 @@ def test_every_operation_says_what_it_does_takes_and_answers(name: str, operatio
     assert bool(operation.get("security")) != (name in PUBLIC)
 
 
+TAKES_NOTHING = "POST /{account}/{dataset}/key/rotate"
+
+
 def test_posts_say_what_they_take() -> None:
-    assert [name for name, operation in OPERATIONS if name.startswith("POST") and "requestBody" not in operation] == []
+    silent = [name for name, operation in OPERATIONS if name.startswith("POST") and "requestBody" not in operation]
+    assert silent == [TAKES_NOTHING]
 
 
 def test_the_token_is_a_security_scheme() -> None:

@@ -29,7 +29,11 @@ from tests.usecases.manifests import ROOT
 
 EXAMPLES = int(os.environ.get("ODF_FUZZ_EXAMPLES", "20"))
 """For each operation; more of them in a long run."""
-schemathesis.serializer.alias(["application/x-ndjson", "application/vnd.apache.parquet"], "application/octet-stream")
+BYTES = [
+    *("application/x-ndjson", "application/x-ndgeojson", "application/vnd.apache.parquet", "application/vnd.shp"),
+    "application/partial-upload",
+]
+schemathesis.serializer.alias(BYTES, "application/octet-stream")
 CONFIG = SchemathesisConfig(
     projects=ProjectsConfig(
         default=ProjectConfig(generation=GenerationConfig(modes=[GenerationMode.POSITIVE, GenerationMode.NEGATIVE]))
