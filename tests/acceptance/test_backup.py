@@ -70,9 +70,10 @@ def push_and_follow(node: NodeProcess, subscriber: Subscriber, *, minute: int) -
     """Push a row to the derivative, and wait until its subscriber hears of it."""
     node.push("readings", [reading(minute, value=20)])
     wait_until(
+        # The row first: the head of a moment before it is that of an event which came long ago.
         lambda: (
-            any(data["newHead"] == node.head("readings.warm") for data in [*subscriber.taken.values()])
-            and len(node.tail("readings.warm")) == minute + 1
+            len(node.tail("readings.warm")) == minute + 1
+            and any(data["newHead"] == node.head("readings.warm") for data in [*subscriber.taken.values()])
         ),
         deadline_s=60,
         what="the event of the derivative dataset",
