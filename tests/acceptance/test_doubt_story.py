@@ -136,7 +136,7 @@ def test_the_analyst_comes_from_a_cell_to_the_files_in_four_clicks(
     keep(page, "doubt-4-placed")
 
     made_of.get_by_role("link", name="6", exact=True).last.click()
-    expect(page.get_by_text(CORRECTION)).to_be_visible(timeout=ANSWER_MS_MAX)
+    expect(page.get_by_text(CORRECTION, exact=True)).to_be_visible(timeout=ANSWER_MS_MAX)
     expect(page.get_by_role("link", name="corrects record")).to_be_visible()
     keep(page, "doubt-5-orders")
 
