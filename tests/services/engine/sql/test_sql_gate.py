@@ -17,7 +17,7 @@ from odfabric_engine_spark.spark.catalyst.plan_nodes import Catalyst
 from odfabric_engine_spark.spark.session import SparkProcess
 from odfabric_engine_spark.sql.allowed_functions import Verdict, functions
 from odfabric_engine_spark.sql.corrections.functions_of_other_engines import ELSEWHERE
-from odfabric_engine_spark.sql.gate import GatedSession, run_gated_steps, steps_of
+from odfabric_engine_spark.sql.gate import OneOffQueryGate, run_gated_steps, steps_of
 from odfabric_engine_spark.sql.lateness_hint import parse_lateness
 from odfabric_engine_spark.sql.parsed_plan_rules import Mode
 from odfabric_engine_spark.sql.refusal import Refused
@@ -56,16 +56,16 @@ def schema(columns: str) -> StructType:
     return parsed
 
 
-def gated(call: EngineCall, mode: Mode) -> GatedSession:
+def gated(call: EngineCall, mode: Mode) -> OneOffQueryGate:
     """A gate with the tables of the cases, all empty."""
-    session = GatedSession(call.session, mode=mode, settings=call.settings)
+    session = OneOffQueryGate(call.session, mode=mode, settings=call.settings)
     catalyst = Catalyst(session.session)
     for name, columns in TABLES.items():
         session.add_table(name, catalyst.empty_table(schema(columns)))
     return session
 
 
-def refusals(call: EngineCall, mode: Mode, sql: str, gate: GatedSession | None = None) -> tuple[InvalidQuery, ...]:
+def refusals(call: EngineCall, mode: Mode, sql: str, gate: OneOffQueryGate | None = None) -> tuple[InvalidQuery, ...]:
     try:
         (gate or gated(call, mode)).run_steps([SqlQueryStep(query=sql)])
     except Refused as refused:

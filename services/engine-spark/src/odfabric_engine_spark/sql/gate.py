@@ -58,7 +58,7 @@ def run_gated_steps(
         raise refusal("temporal-tables", "only a transform has temporal tables", hint="leave out temporalTables")
     try:
         empty = {name: frame.schema for name, frame in tables.items()}
-        judged = GatedSession(session, mode=mode, settings=settings)
+        judged = OneOffQueryGate(session, mode=mode, settings=settings)
         for name, schema in empty.items():
             judged.add_table(name, Catalyst(judged.session).empty_table(schema))
         result = judged.run_steps(steps)
@@ -66,7 +66,7 @@ def run_gated_steps(
         problems = refusals(found, analysed(result))
         if problems:
             raise Refused(problems, step=len(steps) - 1)
-        gate = GatedSession(session, mode=mode, settings=settings, with_data=True)
+        gate = OneOffQueryGate(session, mode=mode, settings=settings, with_data=True)
         for name, frame in tables.items():
             gate.add_table(name, frame)
         catalyst = Catalyst(session)
@@ -130,10 +130,10 @@ def gated_session(session: SparkSession, *, mode: Mode) -> SparkSession:
     return own
 
 
-class GatedSession:
-    """A session of its own in which judged SQL is resolved over tables.
+class OneOffQueryGate:
+    """Judges statements of one request, in a session of its own that ends with it.
 
-    It ends with the request.
+    Steps of a transform pass the same two gates in `plan.resolution`.
     """
 
     def __init__(self, session: SparkSession, *, mode: Mode, settings: EngineSettings, with_data: bool = False) -> None:
