@@ -18,6 +18,7 @@ from tests.browser.chromium import chromium
 from tests.browser.pages import Pages, running
 from tests.browser.signed_in import keep
 from tests.support.node_process import NodeProcess, Odf
+from tests.support.stories import derivative_of
 
 SOURCE = """\
 kind: DatasetSnapshot
@@ -34,20 +35,6 @@ content:
 FIELD = "{{name: {0}, type: {1}}}"
 ORDERS = {"event_time": "Timestamp", "order_id": "String", "store": "String", "amount": "Int64"}
 STORES = {"event_time": "Timestamp", "store": "String", "region": "String"}
-DERIVED = """\
-kind: DatasetSnapshot
-version: 1
-content:
-  name: {name}
-  kind: Derivative
-  metadata:
-  - kind: SetTransform
-    inputs: [{inputs}]
-    transform:
-      kind: Sql
-      engine: spark
-      query: {query}
-"""
 CHAIN = {
     "doubt.placed": (
         "{datasetRef: doubt.orders, alias: o}, {datasetRef: doubt.stores, alias: s}",
@@ -70,8 +57,8 @@ DATASETS = ("doubt.orders", "doubt.stores", *CHAIN)
 
 
 def source(name: str, fields: dict[str, str], folder: Path, merge: str, key: str) -> str:
-    told = ", ".join(FIELD.format(*each) for each in fields.items())
-    return SOURCE.format(name=name, fields=told, folder=folder, merge=merge, key=key)
+    declared = ", ".join(FIELD.format(*each) for each in fields.items())
+    return SOURCE.format(name=name, fields=declared, folder=folder, merge=merge, key=key)
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +75,7 @@ def report(node: NodeProcess, poll_folder: Path) -> str:
     node.create(source("doubt.orders", ORDERS, poll_folder, "UpsertStream", "order_id"))
     node.create(source("doubt.stores", STORES, poll_folder, "Snapshot", "store"))
     for name, (inputs, query) in CHAIN.items():
-        node.create(DERIVED.format(name=name, inputs=inputs, query=query))
+        node.create(derivative_of(name, inputs=inputs, query=query))
     node.pull("doubt.report", recursive=True)
     write(poll_folder / CORRECTION, ORDERS, ["2026-03-01T10:00:00Z,a2,hill,6"])
     node.pull("doubt.report", recursive=True)

@@ -56,6 +56,11 @@ content:
 
 def derivative(name: str, *, of: str, query: str) -> str:
     """A derivative dataset of one input; the query is on one line."""
+    return derivative_of(name, inputs=f"{{datasetRef: {of}}}", query=query)
+
+
+def derivative_of(name: str, *, inputs: str, query: str) -> str:
+    """A derivative dataset of several inputs, as YAML; the query is on one line."""
     return f"""\
 kind: DatasetSnapshot
 version: 1
@@ -64,7 +69,7 @@ content:
   kind: Derivative
   metadata:
   - kind: SetTransform
-    inputs: [{{datasetRef: {of}}}]
+    inputs: [{inputs}]
     transform:
       kind: Sql
       engine: spark

@@ -16,19 +16,9 @@ from odfabric.usecases.ingestion.push_data import PushData
 from odfabric.usecases.queries.query_data import PinnedDataset, QueryData
 from odfabric.usecases.queries.query_document import QueryForm
 from tests.services.api.people import People
-from tests.usecases.test_ask_why import Story, copy_of
+from tests.usecases.test_ask_why import Story, copy_of, story
 
-
-@pytest.fixture
-def story(tmp_path: Path) -> Story:
-    found = Story(tmp_path)
-    found.push(found.readings, "Kyiv", "Lviv")
-    found.push(found.others, "Oslo")
-    found.pull(found.copied)
-    found.push(found.readings, "Odesa")
-    found.pull(found.copied)
-    found.pull(found.again)
-    return found
+__all__ = ["story"]
 
 
 def asked(story: Story, call: str, *, by: Subject | None = None, **given: Any) -> dict[str, Any]:

@@ -27,6 +27,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tests.support.node_process import NodeProcess, node_process
+from tests.support.stories import derivative_of
 
 ROOT = """
 kind: DatasetSnapshot
@@ -39,17 +40,6 @@ content:
     sourceName: default
     read: {{kind: Parquet, schema: {{fields: [{fields}]}}}}
     merge: {{kind: Append}}
-"""
-DERIVED = """
-kind: DatasetSnapshot
-version: 1
-content:
-  name: {name}
-  kind: Derivative
-  metadata:
-  - kind: SetTransform
-    inputs: [{inputs}]
-    transform: {{kind: Sql, engine: spark, query: "{query}"}}
 """
 CHAIN = {
     "placed": (
@@ -118,7 +108,7 @@ def filled(folder: Path, rows: int, memory_mib: int) -> Iterator[NodeProcess]:
         node.create(ROOT.format(name="orders", fields=fields(event_time="Timestamp", store="Int64", amount="Int64")))
         node.create(ROOT.format(name="stores", fields=fields(event_time="Timestamp", store="Int64", region="Int64")))
         for name, (inputs, query) in CHAIN.items():
-            node.create(DERIVED.format(name=name, inputs=inputs, query=query))
+            node.create(derivative_of(name, inputs=inputs, query=query))
         chance, stores = np.random.default_rng(1), rows // 10
         numbers = np.arange(stores)
         push(node, "stores", event_ms=np.full(stores, BEGIN_MS), store=numbers, region=numbers % REGIONS)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 from odfabric.adapters.local_fs.file_lock import held_folder, held_lock
@@ -54,12 +54,10 @@ def _held(name: str, folder: Path, lock: AbstractContextManager[None]) -> Iterat
 
     Only failures of these two are the lock's.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock.__enter__()
-    except OSError as error:
-        raise Determinate(f"the lock of {name}: {error.strerror or error}") from error
-    try:
+    with ExitStack() as held:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            held.enter_context(lock)
+        except OSError as error:
+            raise Determinate(f"the lock of {name}: {error.strerror or error}") from error
         yield
-    finally:
-        lock.__exit__(None, None, None)

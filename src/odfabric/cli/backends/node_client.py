@@ -31,6 +31,7 @@ from odfabric.cli.backends.node_connection import LOOK_EVERY_S_MAX, NodeConnecti
 from odfabric.cli.backends.people_backend import PeopleBackend
 from odfabric.domain.people.access import LOCAL_ACCOUNT
 from odfabric.errors import InvalidQuery, InvalidRequest, NotFound
+from odfabric.formats.provenance.question import question_value
 from odfabric.model.people.account import Visibility
 from odfabric.usecases.jobs.problem import problem_document, query_refusal
 
@@ -297,18 +298,7 @@ class NodeBackend:
         return self._why(ref, asked, form)
 
     def _why(self, ref: str, asked: WhyRequest, form: str) -> object:
-        body = {
-            "offsets": list(asked.offsets),
-            "columns": list(asked.columns),
-            "kinds": list(asked.kinds),
-            "depth": asked.depth,
-            "effort": asked.effort,
-            "limit": asked.limit,
-            "after": asked.after,
-            "values": asked.values,
-            "whole": asked.whole,
-            "format": form,
-        }
+        body = {**question_value(asked), "format": form}
         path = f"{self._path(ref)}/why"
         answer = self.connection.patiently(lambda: self.connection.attempt("POST", path, json=body), repeats=True)
         if answer.status_code != 202:

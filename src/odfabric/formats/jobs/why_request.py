@@ -10,6 +10,7 @@ import json
 from odfabric.formats.identifiers.did import parse_dataset_id
 from odfabric.formats.jobs.envelope import envelope_members
 from odfabric.formats.jobs.request_members import RequestMembers
+from odfabric.formats.provenance.question import question_value
 from odfabric.model.jobs.job import Job
 from odfabric.model.jobs.requests import Envelope, WhyJobRequest
 from odfabric.model.why_request import WhyRequest
@@ -25,19 +26,7 @@ def why_members(request: WhyJobRequest) -> dict[str, object]:
 
     Requests with the same question are one job.
     """
-    asked = request.asked
-    return {
-        "dataset": str(request.dataset),
-        "offsets": list(asked.offsets),
-        "columns": list(asked.columns),
-        "kinds": list(asked.kinds),
-        "depth": asked.depth,
-        "effort": asked.effort,
-        "limit": asked.limit,
-        "after": asked.after,
-        "values": asked.values,
-        "whole": asked.whole,
-    }
+    return {"dataset": str(request.dataset), **question_value(request.asked)}
 
 
 def read_why_request(job: Job) -> WhyJobRequest:

@@ -1,8 +1,8 @@
 """Judge the head log of a dataset elsewhere before anything of it is taken.
 
 Owns which segments are read: none if the signature is of what is kept here, those after it, all of them only if the log is not a
-continuation of ours. Invariant: nothing is
-taken of a log whose entries are not signed by the dataset's keys, one after the other; what was seen once is not taken back unless forced.
+continuation of ours. Invariant: nothing is taken of a log whose entries are not signed by the dataset's keys, one after the other; what
+was seen once is not taken back unless forced.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class _Reading:
         seen = self._seen(own)
         signature = self.place.ref(HEAD_SIGNATURE)
         stated = None if signature is None else self._stated(signature)
-        if stated is not None and own.last is not None and self._goes_on_nowhere(head, stated, own, seen):
+        if stated is not None and own.last is not None and self._is_kept_here(head, stated, own, seen):
             self.moves = [own.last]
             end, replaces = own, False
         else:
@@ -166,12 +166,10 @@ class _Reading:
     def _stated(self, signature: bytes) -> HeadStatement:
         return read_statement(self.dataset, signature.removesuffix(b"\n")).statement
 
-    def _goes_on_nowhere(self, head: Multihash, stated: HeadStatement, own: LogEnd, seen: SeenHead | None) -> bool:
-        """Whether the head is where the log that is kept here ends.
+    def _is_kept_here(self, head: Multihash, stated: HeadStatement, own: LogEnd, seen: SeenHead | None) -> bool:
+        """Whether the log has nothing that is not kept here.
 
-        And the signature is of that log.
-
-            Then there is nothing in the log to read: a pull with nothing new asks for the head and its signature alone.
+        The head is where the log here ends, and the signature is of that log. Then a pull reads no more than these two.
         """
         last = own.last
         if last is None or head != last.move.new_head or (seen is not None and seen.sequence > last.move.sequence):

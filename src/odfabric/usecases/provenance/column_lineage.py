@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from odfabric.domain.chain.validate import input_dataset_id
 from odfabric.errors import InvalidInput, NotFound
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.metadata import TransformSql
 from odfabric.ports.engine import Engine
 from odfabric.usecases.chain.repository import Repository
+from odfabric.usecases.provenance.provenance_document import queries_of
 from odfabric.usecases.transform.judge_transform import validate_request
 
 
@@ -56,7 +56,7 @@ def column_lineage(
     if state.transform is None:
         return ColumnsOfDerivative(entry=entry)
     event = state.transform.event
-    found = ColumnsOfDerivative(entry=entry, queries=queries_of(event.transform))
+    found = ColumnsOfDerivative(entry=entry, queries=tuple(queries_of(event.transform)))
     sources: dict[str, CatalogEntry | None] = {}
     for declared in event.inputs:
         dataset = input_dataset_id(declared)
@@ -83,11 +83,6 @@ def column_lineage(
             )
     unknown = None if result.column_lineage else "the engine does not say what its columns are made of"
     return ColumnsOfDerivative(entry=entry, queries=found.queries, behind=tuple(behind), hidden=hidden, problem=unknown)
-
-
-def queries_of(transform: TransformSql) -> tuple[str, ...]:
-    """The statements of a transform, as answers on provenance have them."""
-    return tuple(step.query for step in transform.queries or ()) or (transform.query or "",)
 
 
 def lineage_value(found: ColumnsOfDerivative) -> dict[str, object]:

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from odfabric.domain.provenance.trace import Side, side_of
 from odfabric.model.commit import CatalogEntry
+from odfabric.model.identity import DatasetId
 from odfabric.model.metadata import DataSlice
 from odfabric.model.multihash import Multihash
 from odfabric.model.offsets import OffsetRange
@@ -57,20 +58,41 @@ def corrected_records(
 
     `head` is a block at or after all of them. Raises Corrupt.
     """
+    if all(op is OperationType.APPEND for op in records.values()):
+        return {}
+    with ports.exchange.session() as folder:
+        files = SessionFiles(folder, repository=ports.repository, exchange=ports.exchange)
+        return records_about(
+            *(entry.id, head, records, vocabulary),
+            files=files,
+            repository=ports.repository,
+            rows_max=ports.rows_max,
+        )
+
+
+def records_about(
+    dataset: DatasetId,
+    head: Multihash,
+    records: Mapping[int, OperationType],
+    vocabulary: DatasetVocabulary,
+    *,
+    files: SessionFiles,
+    repository: Repository,
+    rows_max: int,
+) -> Mapping[int, int | None]:
+    """The same with files that are there already.
+
+    At most `rows_max` records are read. Raises Corrupt.
+    """
     found: dict[int, int | None] = {
         offset: offset - 1 for offset, op in records.items() if op is OperationType.CORRECT_TO and offset
     }
-    sought = sorted(offset for offset, op in records.items() if side_of(op) is Side.BEFORE)
+    sought = [offset for offset, op in records.items() if side_of(op) is Side.BEFORE]
     found |= dict.fromkeys(sought)
     if sought:
-        with ports.exchange.session() as folder:
-            files = SessionFiles(folder, repository=ports.repository, exchange=ports.exchange)
-            found |= withdrawn_records(
-                *(entry.id, head, sought, vocabulary),
-                files=files,
-                repository=ports.repository,
-                rows_max=ports.rows_max,
-            )
+        found |= withdrawn_records(
+            *(dataset, head, sought, vocabulary), files=files, repository=repository, rows_max=rows_max
+        )
     return dict(sorted(found.items()))
 
 
@@ -93,5 +115,10 @@ def corrections_of(
         begin = OffsetRange.from_wire(data.offset_interval).begin
         positions = pc.indices_nonzero(pc.not_equal(ops, OperationType.APPEND.value)).to_pylist()[:limit]
         records = {begin + position: OperationType(ops[position].as_py()) for position in positions}
-    about = corrected_records(entry, records, block, vocabulary, ports=ports)
+        about = records_about(
+            *(entry.id, block, records, vocabulary),
+            files=files,
+            repository=ports.repository,
+            rows_max=ports.rows_max,
+        )
     return tuple(Link(offset=offset, op=op, about=about.get(offset)) for offset, op in records.items())

@@ -16,7 +16,7 @@ from odfabric.errors import InvalidRequest, Place
 from odfabric.formats.manifests.manifest_events import noun_to_value
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.identity import DatasetId
-from odfabric.model.metadata import ExecuteTransformInput
+from odfabric.model.metadata import ExecuteTransformInput, TransformSql
 from odfabric.model.offsets import OffsetRange
 from odfabric.model.provenance import ProvenanceKind
 from odfabric.usecases.chain.repository import Repository
@@ -38,6 +38,11 @@ class WhyCursor:
 
     def __str__(self) -> str:
         return f"{self.digest}-{self.skip}"
+
+
+def queries_of(transform: TransformSql) -> list[str]:
+    """The statements of a transform, as an answer has them."""
+    return [step.query for step in transform.queries or ()] or [transform.query or ""]
 
 
 def parse_why_cursor(text: str, *, field: str = "after") -> WhyCursor:
@@ -133,7 +138,7 @@ def _why_value(one: Explanation, seen: Repository) -> dict[str, object]:
         "minimal": record.minimal,
         "alternatives": record.alternatives,
         "byWatermark": record.by_watermark,
-        "queries": [step.query for step in one.plan.transform.queries or ()] or [one.plan.transform.query or ""],
+        "queries": queries_of(one.plan.transform),
         "replay": replay_query(one.plan, one, seen),
         "witnesses": [_rows_value(each) for each in one.witnesses],
         "trigger": [_rows_value(each) for each in one.trigger],

@@ -38,6 +38,7 @@ from odfabric.ports.datasets.exchange import Exchange
 from odfabric.ports.engine import Engine, ProgressListener
 from odfabric.ports.node.clock import Clock
 from odfabric.usecases.chain.repository import Repository
+from odfabric.usecases.provenance.corrected_records import records_about
 from odfabric.usecases.provenance.derive_provenance import (
     Derivation,
     DerivationLimits,
@@ -48,7 +49,6 @@ from odfabric.usecases.provenance.derive_provenance import (
 from odfabric.usecases.provenance.find_block import block_with
 from odfabric.usecases.provenance.root_origins import RootOrigins
 from odfabric.usecases.provenance.session_files import SessionFiles, StoredRecord
-from odfabric.usecases.provenance.withdrawn_records import withdrawn_records
 
 CELLS_MAX = 1000
 """Most cells that are said of one record; the others are counted."""
@@ -267,27 +267,21 @@ class _Tracing:
         return Visited(ref=ref, depth=depth, link=self._links[ref], record=self._records[ref], corrects=corrects)
 
     def _corrects(self, level: Sequence[RecordRef]) -> Mapping[RecordRef, int]:
-        """What corrections and withdrawals are about: +C its -C, -C and -R a row before."""
+        """What corrections and withdrawals are about."""
         found: dict[RecordRef, int] = {}
-        withdrawals: dict[tuple[DatasetId, Multihash], list[int]] = {}
+        by_block: dict[tuple[DatasetId, Multihash], dict[int, OperationType]] = {}
         for ref in level:
-            match self._records[ref].op:
-                case OperationType.CORRECT_TO:
-                    found |= {ref: ref.offset - 1} if ref.offset else {}
-                case OperationType.CORRECT_FROM | OperationType.RETRACT:
-                    withdrawals.setdefault((ref.dataset, self._links[ref].hash), []).append(ref.offset)
-                case OperationType.APPEND:
-                    pass
-        for (dataset, _), offsets in withdrawals.items():
-            link = self._links[RecordRef(dataset, offsets[0])]
+            if (op := self._records[ref].op) is not OperationType.APPEND:
+                by_block.setdefault((ref.dataset, self._links[ref].hash), {})[ref.offset] = op
+        for (dataset, block), records in by_block.items():
             _, state = self._ports.repository.current(dataset)
-            taken = withdrawn_records(
-                *(dataset, link.hash, offsets, state.vocabulary),
+            about = records_about(
+                *(dataset, block, records, state.vocabulary),
                 files=self._files,
                 repository=self._ports.repository,
                 rows_max=self._ports.limits.rows_max,
             )
-            found |= {RecordRef(dataset, offset): record for offset, record in taken.items()}
+            found |= {RecordRef(dataset, offset): record for offset, record in about.items() if record is not None}
         return found
 
     def _explained(

@@ -28,12 +28,12 @@ from odfabric.ports.node.clock import Clock
 from odfabric.ports.sources.egress import RemoteDataset, RemoteDatasets
 from odfabric.usecases.heads.head_writer import stored_move
 from odfabric.usecases.heads.judge_log import JudgedLog, LogJudge
+from odfabric.usecases.heads.serve_log import HANDOVERS_MAX
 from odfabric.usecases.transfer.arriving_chain import ReceivedBlocks
 from odfabric.usecases.transfer.receive_chain import check_chain
 from odfabric.usecases.transfer.receive_objects import ObjectReceiver, unique_objects
 
 HEAD_MISSING = "head-missing"
-HANDOVERS_MAX = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,6 @@ import httpx
 import pytest
 
 from odfabric.cli.backends.backend import linked_rows
-from odfabric.formats.manifests.manifest_yaml import parse_snapshots
 from odfabric.model.identity import DatasetAlias, Name
 from odfabric.testing.memory_node import MemoryNode
 from tests.services.api.datasets.test_jobs import finished
@@ -19,8 +18,9 @@ __all__ = ["derived", "filled"]
 @pytest.fixture
 def withdrawn(client: httpx.Client, memory: MemoryNode, filled: str) -> str:
     """The head of a copy that was computed again from another root."""
-    (snapshot,) = parse_snapshots(copy_of("readings", "copied").replace("FROM a", "FROM b"), file="test.yaml")
-    memory.node.editing.set_transform(snapshot, memory.node.operator, anew=False)
+    changed = copy_of("readings", "copied").replace("FROM a", "FROM b")
+    put = client.put("/local/copied/transform", content=changed, headers={"content-type": "application/yaml"})
+    assert put.status_code == 200, put.text
     job = finished(client, client.post("/local/copied/pull", json={}))
     assert job["status"] == "succeeded"
     return str(memory.node.repository.head(memory.node.repository.resolve(DatasetAlias(None, Name("copied"))).id).hash)
