@@ -300,13 +300,13 @@ class StagedTransaction:
             assert found is not None
             return found
         if scan.kind == "input":
-            return self._new_rows_in_time(scan, run, in_hand)
+            return self._new_rows_without_late(scan, run, in_hand)
         if not self._first:
             return Delta.none(scan.schema)
         rows = constant_rows(self._query.catalyst, scan)
         return Delta.of(rows.columns, np.ones(rows.num_rows, dtype=np.int64))
 
-    def _new_rows_in_time(self, scan: StageScan, run: _Run, in_hand: _InHand) -> Delta:
+    def _new_rows_without_late(self, scan: StageScan, run: _Run, in_hand: _InHand) -> Delta:
         """Rows of an input in a run that are not late, by the columns of the scan."""
         position = self._scans.index(scan)
         steps = self._own_steps(scan, run)
