@@ -24,6 +24,9 @@ BATCH_ROWS = 65_536
 
 READ_BUFFER_BYTES = 1 << 20
 
+THREADS_FROM_BYTES = 16 << 20
+"""Row groups from this size on, decoded, are decoded by threads: handing a smaller one over costs more than it gains."""
+
 Source: TypeAlias = Path | BinaryIO
 
 _HINT_KEY = b"ARROW:schema"
@@ -86,7 +89,8 @@ def batches_of(
         schema = pa.schema([field for field in schema if field.name in columns])
     groups = range(file.num_row_groups) if row_groups is None else row_groups
     rows = BATCH_ROWS if bytes_max is None else _rows_within(file, groups, bytes_max)
-    for batch in file.iter_batches(rows, row_groups=row_groups, columns=columns):
+    threads = any(file.metadata.row_group(group).total_byte_size >= THREADS_FROM_BYTES for group in groups)
+    for batch in file.iter_batches(rows, row_groups=row_groups, columns=columns, use_threads=threads):
         yield as_schema(batch, schema)
 
 

@@ -5,14 +5,13 @@ Invariant: anyone who takes over or judges a data block asks here, for every blo
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from odfabric.domain.chain.slice_rules import slice_rules
 from odfabric.domain.chain.state import ChainState
 from odfabric.domain.chain.verify import FoundSlice, ProblemKind, VerificationProblem, verify_slice
 from odfabric.domain.chain.walk import ChainLink
 from odfabric.errors import IncompatibleSchema, InvalidBlock, InvalidData
 from odfabric.formats.identifiers.physical_hash import physical_hash
+from odfabric.formats.parquet.parquet_reading import Source
 from odfabric.formats.slices.slice_check import examine_slice
 from odfabric.model.metadata import DataSlice
 from odfabric.model.multihash import Multihash
@@ -22,13 +21,13 @@ def slice_problems(
     before: ChainState,
     link: ChainLink,
     declared: DataSlice,
-    path: Path | None,
+    source: Source | None,
     *,
     hashed: tuple[Multihash, int] | None = None,
 ) -> list[VerificationProblem]:
     """What is wrong with a slice of the block on top of `before`.
 
-    `path` is a local copy of the slice (None: it is missing).
+    `source` is a local copy of the slice, a file or a stream over its bytes (None: it is missing).
 
     The block itself has passed the rules of chains. `hashed` is what the bytes of the copy hash to, and how many there are, if that has
     been found out before.
@@ -41,11 +40,11 @@ def slice_problems(
 
     found: FoundSlice | None = None
     messages: tuple[str, ...] = ()
-    if path is not None:
-        physical, size = hashed or physical_hash(path)
+    if source is not None:
+        physical, size = hashed or physical_hash(source)
         try:
             rules = slice_rules(before, declared.offset_interval, system_time=link.block.system_time)
-            examined = examine_slice(path, rules)
+            examined = examine_slice(source, rules)
         except (InvalidData, IncompatibleSchema, InvalidBlock) as error:
             # Damaged bytes often cannot even be read as Parquet.
             return [problem(error.message)]

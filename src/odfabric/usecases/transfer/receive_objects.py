@@ -7,10 +7,13 @@ counts those that are stored.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+
+import pyarrow as pa
 
 from odfabric.domain.chain.state import ChainState, apply
 from odfabric.domain.chain.verify import verify_checkpoint
@@ -18,11 +21,12 @@ from odfabric.domain.chain.walk import ChainLink
 from odfabric.errors import CorruptedSource, LimitExceeded, NotFound
 from odfabric.formats.identifiers.dataset_layout import CHECKPOINTS, DATA, object_key
 from odfabric.formats.identifiers.physical_hash import physical_hash
+from odfabric.formats.parquet.parquet_reading import Source
 from odfabric.model.commit import EncodedBlock
 from odfabric.model.engine import BYTES, EngineProgress
 from odfabric.model.identity import DatasetId
 from odfabric.model.metadata import AddData, Checkpoint, DataSlice, ExecuteTransform
-from odfabric.model.multihash import Multihash
+from odfabric.model.multihash import Multihash, sha3_256_multihash
 from odfabric.ports.datasets.object_store import ObjectStore
 from odfabric.usecases.chain.check_slice import slice_problems
 from odfabric.usecases.chain.store_slice import put_back
@@ -30,19 +34,27 @@ from odfabric.usecases.transfer.arriving_chain import ObjectSource
 from odfabric.usecases.transfer.at_once import each_at_once
 
 Report = Callable[[EngineProgress], None]
+READ_ONCE_BYTES_MAX = 8 * 1024 * 1024
+"""Objects up to this size are read once, into memory, to be hashed and decoded; larger ones are read twice, in pieces."""
 
 
 @dataclass(frozen=True, slots=True)
 class _LocalFile:
-    """An object as a file that hashes to its name.
+    """An object as a file that hashes to its name; `data`: its bytes if it is small.
 
     `kept`: the store has it; `damaged`: what the store has is something else.
     """
 
     path: Path
     size: int
+    data: bytes | None
     kept: bool = False
     damaged: bool = False
+
+    @property
+    def source(self) -> Source:
+        """What its rows are read from."""
+        return self.path if self.data is None else pa.BufferReader(self.data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +106,7 @@ class ObjectReceiver:
         for link, before, declared in wanted.named_by:
             if isinstance(declared, DataSlice):
                 hashed = (declared.physical_hash, file.size)
-                problems = [each.message for each in slice_problems(before, link, declared, file.path, hashed=hashed)]
+                problems = [each.message for each in slice_problems(before, link, declared, file.source, hashed=hashed)]
             else:
                 found = Checkpoint(physical_hash=declared.physical_hash, size=file.size)
                 problem = verify_checkpoint(self.dataset, link.hash, declared=declared, found=found)
@@ -111,19 +123,19 @@ class ObjectReceiver:
             maximum = self.object_bytes_max
             raise LimitExceeded(f"{wanted.area} object {name} is too large", limit="object_bytes_max", maximum=maximum)
         if self.objects is None:
-            return _LocalFile(path, self._fetch(wanted, link, path))
+            return self._fetch(wanted, link, path)
         try:
             self.objects.materialize(object_key(self.dataset, wanted.area, name), path)
         except NotFound:
-            return _LocalFile(path, self._fetch(wanted, link, path))
-        found, size = physical_hash(path)
+            return self._fetch(wanted, link, path)
+        found, size, data = _hashed(path)
         if found == name:
-            return _LocalFile(path, size, kept=True)
+            return _LocalFile(path, size, data, kept=True)
         path.unlink()
-        return _LocalFile(path, self._fetch(wanted, link, path), damaged=True)
+        return self._fetch(wanted, link, path, damaged=True)
 
-    def _fetch(self, wanted: _Wanted, link: ChainLink, path: Path) -> int:
-        """Download an object that hashes to its name; returns its size in bytes."""
+    def _fetch(self, wanted: _Wanted, link: ChainLink, path: Path, *, damaged: bool = False) -> _LocalFile:
+        """Download an object that hashes to its name."""
         area, declared = wanted.area, wanted.declared
         try:
             self.source.download(area, declared.physical_hash, size_max=declared.size, into=path)
@@ -133,13 +145,13 @@ class ObjectReceiver:
             if error.maximum != declared.size:
                 raise
             raise _refused(area, declared, link, f"it is larger than {declared.size} bytes") from error
-        found, size = physical_hash(path)
+        found, size, data = _hashed(path)
         if found != declared.physical_hash or size != declared.size:
             message = (
                 f"what the source serves has {size} bytes and the hash {found}, {declared.size} bytes are declared"
             )
             raise _refused(area, declared, link, message)
-        return size
+        return _LocalFile(path, size, data, damaged=damaged)
 
     def _keep(self, wanted: _Wanted, file: _LocalFile) -> None:
         key = object_key(self.dataset, wanted.area, wanted.declared.physical_hash)
@@ -150,6 +162,14 @@ class ObjectReceiver:
         elif not file.kept:
             self.objects.put_file(key, file.path)
         file.path.unlink()
+
+
+def _hashed(path: Path) -> tuple[Multihash, int, bytes | None]:
+    """Hash and size in bytes of a file, and its bytes if it is small."""
+    if path.stat().st_size > READ_ONCE_BYTES_MAX:
+        return *physical_hash(path), None
+    data = path.read_bytes()
+    return sha3_256_multihash(hashlib.sha3_256(data).digest()), len(data), data
 
 
 def missing_objects(
