@@ -44,6 +44,12 @@ class TransferSettings(BaseSettings):
         None, description="Folder below which datasets may be pushed to `file://`; unset = refused"
     )
     transfers_at_once: int = Field(10, ge=1, le=100, description="Objects that one transfer moves at a time")
+    transfer_checks_at_once: int = Field(
+        2,
+        ge=1,
+        le=100,
+        description="Received objects of one transfer that are hashed and decoded at a time: as many as there are processors",
+    )
     head_signature_s: float = Field(
         60.0,
         ge=0,

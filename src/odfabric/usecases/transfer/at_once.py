@@ -7,9 +7,10 @@ goes on behind the caller's back. With one at a time no thread is made, and the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from itertools import islice
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 T = TypeVar("T")
 
@@ -33,5 +34,28 @@ def each_at_once(works: Iterable[Callable[[], T]], *, at_once: int) -> Iterator[
                 result = one.result()
                 begun |= {threads.submit(work) for work in islice(waiting, 1)}
                 yield result
+    finally:
+        threads.shutdown(wait=True, cancel_futures=True)
+
+
+class Run(Protocol):
+    """Runs a work and gives what it gives."""
+
+    def __call__(self, work: Callable[[], T], /) -> T:
+        """Raises what the work raises."""
+
+
+@contextmanager
+def few_threads(count: int) -> Iterator[Run]:
+    """Runs the works of many threads on `count`, so that no more compute at a time.
+
+    Memory that a work has used is used again by the next one of its thread. With one thread works run where they are asked for.
+    """
+    if count <= 1:
+        yield lambda work: work()
+        return
+    threads = ThreadPoolExecutor(count, thread_name_prefix="compute")
+    try:
+        yield lambda work: threads.submit(work).result()
     finally:
         threads.shutdown(wait=True, cancel_futures=True)

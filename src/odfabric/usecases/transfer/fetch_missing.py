@@ -56,6 +56,7 @@ class FetchPorts:
     blocks_max: int
     object_bytes_max: int
     at_once: int
+    checks_at_once: int
 
 
 @dataclass(slots=True, kw_only=True)
@@ -131,6 +132,7 @@ class Fetching:
                     objects=self.ports.repository.objects,
                     object_bytes_max=self.ports.object_bytes_max,
                     at_once=self.ports.at_once,
+                    checks_at_once=self.ports.checks_at_once,
                 )
                 try:
                     receiver.receive(before, [encoded], report=lambda _: None)

@@ -60,7 +60,7 @@ class ReceivingRun(Protocol):
 class ReceivePorts:
     """What receiving needs, and its limits.
 
-    Limits: blocks of a chain, bytes of an object, objects at once.
+    Limits: blocks of a chain, bytes of an object, objects moved and checked at once.
     """
 
     repository: Repository
@@ -70,6 +70,7 @@ class ReceivePorts:
     blocks_max: int
     object_bytes_max: int
     at_once: int
+    checks_at_once: int
     heads: LogJudge
 
 
@@ -140,6 +141,7 @@ def receive_chain(
         objects=ports.objects,
         object_bytes_max=ports.object_bytes_max,
         at_once=ports.at_once,
+        checks_at_once=ports.checks_at_once,
     )
     receiver.receive(planned.before, planned.blocks, report=run.report)
     run.confirm()

@@ -31,30 +31,11 @@ from odfabric.ports.datasets.object_store import ObjectStore
 from odfabric.usecases.chain.check_slice import slice_problems
 from odfabric.usecases.chain.store_slice import put_back
 from odfabric.usecases.transfer.arriving_chain import ObjectSource
-from odfabric.usecases.transfer.at_once import each_at_once
+from odfabric.usecases.transfer.at_once import Run, each_at_once, few_threads
 
 Report = Callable[[EngineProgress], None]
 READ_ONCE_BYTES_MAX = 8 * 1024 * 1024
 """Objects up to this size are read once, into memory, to be hashed and decoded; larger ones are read twice, in pieces."""
-
-
-@dataclass(frozen=True, slots=True)
-class _LocalFile:
-    """An object as a file that hashes to its name; `data`: its bytes if it is small.
-
-    `kept`: the store has it; `damaged`: what the store has is something else.
-    """
-
-    path: Path
-    size: int
-    data: bytes | None
-    kept: bool = False
-    damaged: bool = False
-
-    @property
-    def source(self) -> Source:
-        """What its rows are read from."""
-        return self.path if self.data is None else pa.BufferReader(self.data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +56,7 @@ class ObjectReceiver:
 
     Without `objects` each is checked and nothing is kept.
 
-    At most `at_once` are on their way.
+    At most `at_once` are on their way, of which `checks_at_once` are hashed and decoded.
     """
 
     dataset: DatasetId
@@ -84,6 +65,7 @@ class ObjectReceiver:
     objects: ObjectStore | None
     object_bytes_max: int
     at_once: int
+    checks_at_once: int
 
     def receive(self, before: ChainState, blocks: Sequence[EncodedBlock], *, report: Report) -> None:
         """Store what `blocks` on top of `before` name, if all is as each of them says.
@@ -94,49 +76,48 @@ class ObjectReceiver:
         total = sum(each.declared.size for each in wanted)
         done = count = 0
         report(_progress(0, len(wanted), 0, total))
-        works = (partial(self._receive, number, each) for number, each in enumerate(wanted))
-        for size in each_at_once(works, at_once=self.at_once):
-            done, count = done + size, count + 1
-            report(_progress(count, len(wanted), done, total))
+        with few_threads(min(self.checks_at_once, self.at_once)) as check:
+            works = (partial(self._receive, number, each, check) for number, each in enumerate(wanted))
+            for size in each_at_once(works, at_once=self.at_once):
+                done, count = done + size, count + 1
+                report(_progress(count, len(wanted), done, total))
 
-    def _receive(self, number: int, wanted: _Wanted) -> int:
+    def _receive(self, number: int, wanted: _Wanted, check: Run) -> int:
         """Bring one object; its size in bytes."""
-        link = wanted.named_by[0][0]
-        file = self._file(wanted, link, self.folder / f"{wanted.declared.physical_hash}-{number}")
-        for link, before, declared in wanted.named_by:
-            if isinstance(declared, DataSlice):
-                hashed = (declared.physical_hash, file.size)
-                problems = [each.message for each in slice_problems(before, link, declared, file.source, hashed=hashed)]
-            else:
-                found = Checkpoint(physical_hash=declared.physical_hash, size=file.size)
-                problem = verify_checkpoint(self.dataset, link.hash, declared=declared, found=found)
-                problems = [problem.message] if problem is not None else []
-            if problems:
-                raise _refused(wanted.area, declared, link, problems[0])
-        self._keep(wanted, file)
-        return file.size
-
-    def _file(self, wanted: _Wanted, link: ChainLink, path: Path) -> _LocalFile:
-        """The object from the store, or from the source if that one is missing or damaged."""
-        name = wanted.declared.physical_hash
+        name, path = wanted.declared.physical_hash, self.folder / f"{wanted.declared.physical_hash}-{number}"
         if wanted.declared.size > self.object_bytes_max:
             maximum = self.object_bytes_max
             raise LimitExceeded(f"{wanted.area} object {name} is too large", limit="object_bytes_max", maximum=maximum)
-        if self.objects is None:
-            return self._fetch(wanted, link, path)
-        try:
-            self.objects.materialize(object_key(self.dataset, wanted.area, name), path)
-        except NotFound:
-            return self._fetch(wanted, link, path)
-        found, size, data = _hashed(path)
-        if found == name:
-            return _LocalFile(path, size, data, kept=True)
+        kept = self._from_store(wanted, path)
+        if not kept:
+            self._fetch(wanted, path)
+        size = check(partial(self._checked, wanted, path, kept=kept))
+        damaged = size is None
+        if size is None:  # what the store has is something else
+            path.unlink()
+            self._fetch(wanted, path)
+            size = check(partial(self._checked, wanted, path, kept=False))
+        key = object_key(self.dataset, wanted.area, name)
+        if self.objects is not None and damaged:
+            put_back(key, path, size=wanted.declared.size, objects=self.objects)
+        elif self.objects is not None and not kept:
+            self.objects.put_file(key, path)
         path.unlink()
-        return self._fetch(wanted, link, path, damaged=True)
+        return wanted.declared.size
 
-    def _fetch(self, wanted: _Wanted, link: ChainLink, path: Path, *, damaged: bool = False) -> _LocalFile:
-        """Download an object that hashes to its name."""
-        area, declared = wanted.area, wanted.declared
+    def _from_store(self, wanted: _Wanted, path: Path) -> bool:
+        """Whether the store has the object; it is at `path` then, and not believed."""
+        if self.objects is None:
+            return False
+        try:
+            self.objects.materialize(object_key(self.dataset, wanted.area, wanted.declared.physical_hash), path)
+        except NotFound:
+            return False
+        return True
+
+    def _fetch(self, wanted: _Wanted, path: Path) -> None:
+        """Download an object; what comes is not believed."""
+        area, declared, link = wanted.area, wanted.declared, wanted.named_by[0][0]
         try:
             self.source.download(area, declared.physical_hash, size_max=declared.size, into=path)
         except NotFound as error:
@@ -145,31 +126,40 @@ class ObjectReceiver:
             if error.maximum != declared.size:
                 raise
             raise _refused(area, declared, link, f"it is larger than {declared.size} bytes") from error
-        found, size, data = _hashed(path)
-        if found != declared.physical_hash or size != declared.size:
+
+    def _checked(self, wanted: _Wanted, path: Path, *, kept: bool) -> int | None:
+        """Size of the object at `path` in bytes, if it is what each of its blocks says.
+
+        None if it is of the store (`kept`) and does not hash to its name. Raises CorruptedSource.
+        """
+        area, declared = wanted.area, wanted.declared
+        found, size, source = _hashed(path)
+        if kept and found != declared.physical_hash:
+            return None
+        if not kept and (found != declared.physical_hash or size != declared.size):
             message = (
                 f"what the source serves has {size} bytes and the hash {found}, {declared.size} bytes are declared"
             )
-            raise _refused(area, declared, link, message)
-        return _LocalFile(path, size, data, damaged=damaged)
+            raise _refused(area, declared, wanted.named_by[0][0], message)
+        for link, before, declared in wanted.named_by:
+            if isinstance(declared, DataSlice):
+                hashed = (declared.physical_hash, size)
+                problems = [each.message for each in slice_problems(before, link, declared, source(), hashed=hashed)]
+            else:
+                there = Checkpoint(physical_hash=declared.physical_hash, size=size)
+                problem = verify_checkpoint(self.dataset, link.hash, declared=declared, found=there)
+                problems = [problem.message] if problem is not None else []
+            if problems:
+                raise _refused(area, declared, link, problems[0])
+        return size
 
-    def _keep(self, wanted: _Wanted, file: _LocalFile) -> None:
-        key = object_key(self.dataset, wanted.area, wanted.declared.physical_hash)
-        if self.objects is None:
-            pass
-        elif file.damaged:
-            put_back(key, file.path, size=file.size, objects=self.objects)
-        elif not file.kept:
-            self.objects.put_file(key, file.path)
-        file.path.unlink()
 
-
-def _hashed(path: Path) -> tuple[Multihash, int, bytes | None]:
-    """Hash and size in bytes of a file, and its bytes if it is small."""
+def _hashed(path: Path) -> tuple[Multihash, int, Callable[[], Source]]:
+    """Hash and size in bytes of a file, and what its rows are read from."""
     if path.stat().st_size > READ_ONCE_BYTES_MAX:
-        return *physical_hash(path), None
+        return *physical_hash(path), lambda: path
     data = path.read_bytes()
-    return sha3_256_multihash(hashlib.sha3_256(data).digest()), len(data), data
+    return sha3_256_multihash(hashlib.sha3_256(data).digest()), len(data), lambda: pa.BufferReader(data)
 
 
 def missing_objects(

@@ -47,6 +47,7 @@ class VerifyRemotePorts:
     blocks_max: int
     object_bytes_max: int
     at_once: int
+    checks_at_once: int
 
 
 @dataclass(slots=True)
@@ -155,6 +156,7 @@ def _verify(
         objects=None,
         object_bytes_max=ports.object_bytes_max,
         at_once=ports.at_once,
+        checks_at_once=ports.checks_at_once,
     )
     receiver.receive(ChainState.empty(), blocks, report=report)
     found.objects = len(unique_objects(blocks))

@@ -145,6 +145,7 @@ class JobWork:
             blocks_max=settings.chain_blocks_max,
             object_bytes_max=settings.object_bytes_max,
             at_once=settings.transfers_at_once,
+            checks_at_once=settings.transfer_checks_at_once,
         )
         return Fetching(entry=entry, subject=subject, ports=fetching, report=run.report)
 
@@ -301,4 +302,5 @@ class JobWork:
             blocks_max=self.core.settings.chain_blocks_max,
             object_bytes_max=self.core.settings.object_bytes_max,
             at_once=self.core.settings.transfers_at_once,
+            checks_at_once=self.core.settings.transfer_checks_at_once,
         )

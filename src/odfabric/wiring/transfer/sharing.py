@@ -126,6 +126,7 @@ class SharingVerbs:
                 blocks_max=settings.chain_blocks_max,
                 object_bytes_max=settings.object_bytes_max,
                 at_once=settings.transfers_at_once,
+                checks_at_once=settings.transfer_checks_at_once,
             ),
         )
 
