@@ -60,6 +60,8 @@ INPUTS_WAIT_S_MAX = 30.0
 
 PUBLISHED_KNOWN_MAX = 10_000
 """Datasets of which a process remembers what it has published."""
+STORED_KNOWN_MAX = 10_000
+"""Blocks of which a process remembers that it has stored them for a commit to come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,7 @@ class Commits:
         self._publishes = publishes
         self._inputs_turn = threading.Lock()
         self._published = Remembered[DatasetId, tuple[Multihash, CatalogEntry]](PUBLISHED_KNOWN_MAX)
+        self._stored = Remembered[tuple[DatasetId, Multihash], bool](STORED_KNOWN_MAX)
 
     @property
     def chains(self) -> ChainReader:
@@ -488,6 +491,17 @@ class Commits:
         if named:
             raise Determinate(f"object {min(named)} of the new blocks is gone", hint="do it again")
 
+    def store_block(self, dataset: DatasetId, block: EncodedBlock) -> None:
+        """Store a block of a commit to come, which does not store it again.
+
+        Nobody sees it before that. Raises LimitExceeded, Determinate, Indeterminate.
+        """
+        if len(block.data) > self._block_bytes_max:  # it could never be read again
+            message = f"a block of {len(block.data)} bytes"
+            raise LimitExceeded(message, limit="block_bytes_max", maximum=self._block_bytes_max)
+        self._objects.put_bytes(block_key(dataset, block.hash), block.data)
+        self._stored.put((dataset, block.hash), True)
+
     def _store_blocks(self, dataset: DatasetId, planned: PlannedCommit) -> None:
         maximum = self._block_bytes_max
         largest = max(len(block.data) for block in planned.blocks)
@@ -495,7 +509,9 @@ class Commits:
             raise LimitExceeded(f"a block of {largest} bytes", limit="block_bytes_max", maximum=maximum)
 
         def store(block: EncodedBlock) -> None:
-            self._objects.put_bytes(block_key(dataset, block.hash), block.data)
+            # Remembered for one attempt: a collector may have removed it, which is found before the head moves.
+            if self._stored.pop((dataset, block.hash)) is None:
+                self._objects.put_bytes(block_key(dataset, block.hash), block.data)
 
         if len(planned.blocks) <= STORED_ONE_BY_ONE_MAX:
             for block in planned.blocks:

@@ -7,8 +7,8 @@ goes on behind the caller's back. With one at a time no thread is made, and the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from itertools import islice
 from typing import Protocol, TypeVar
 

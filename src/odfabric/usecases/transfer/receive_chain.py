@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -142,6 +143,7 @@ def receive_chain(
         object_bytes_max=ports.object_bytes_max,
         at_once=ports.at_once,
         checks_at_once=ports.checks_at_once,
+        keep_block=partial(ports.commits.store_block, state.dataset_id),
     )
     receiver.receive(planned.before, planned.blocks, report=run.report)
     run.confirm()

@@ -42,11 +42,12 @@ READ_ONCE_BYTES_MAX = 8 * 1024 * 1024
 class _Wanted:
     """An object and the blocks that name it, each with the state before it.
 
-    The first one says how large it is.
+    The first one, `block`, says how large it is.
     """
 
     area: str
     declared: DataSlice | Checkpoint
+    block: EncodedBlock
     named_by: list[tuple[ChainLink, ChainState, DataSlice | Checkpoint]]
 
 
@@ -66,6 +67,8 @@ class ObjectReceiver:
     object_bytes_max: int
     at_once: int
     checks_at_once: int
+    keep_block: Callable[[EncodedBlock], None] = lambda _: None
+    """Called with each block that names a slice, in the thread of the slice, once that is stored."""
 
     def receive(self, before: ChainState, blocks: Sequence[EncodedBlock], *, report: Report) -> None:
         """Store what `blocks` on top of `before` name, if all is as each of them says.
@@ -103,6 +106,8 @@ class ObjectReceiver:
         elif self.objects is not None and not kept:
             self.objects.put_file(key, path)
         path.unlink()
+        if wanted.area == DATA:
+            self.keep_block(wanted.block)
         return wanted.declared.size
 
     def _from_store(self, wanted: _Wanted, path: Path) -> bool:
@@ -205,7 +210,7 @@ def _wanted(before: ChainState, blocks: Sequence[EncodedBlock]) -> list[_Wanted]
     for encoded in blocks:
         link = ChainLink(encoded.hash, encoded.block)
         for area, declared in declared_objects(encoded):
-            wanted = found.setdefault((area, declared.physical_hash), _Wanted(area, declared, []))
+            wanted = found.setdefault((area, declared.physical_hash), _Wanted(area, declared, encoded, []))
             wanted.named_by.append((link, state, declared))
         state = apply(state, encoded.hash, encoded.block)
     return list(found.values())
