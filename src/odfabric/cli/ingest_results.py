@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from odfabric.cli.output import Output
+from odfabric.cli.output import Output, counted
 from odfabric.model.operation import OperationType
 
 
@@ -60,11 +60,6 @@ def _new_rows(result: Mapping[str, object]) -> str:
 def _dropped_rows(result: Mapping[str, object]) -> str:
     dropped = int(str(result.get("lateRowsDropped", 0)))
     return f", {counted(dropped, 'late row')} dropped" if dropped else ""
-
-
-def counted(number: int, what: str) -> str:
-    """E.g. "1 row", "2 rows"."""
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def show_trial(result: Mapping[str, Any], file: str, output: Output) -> None:

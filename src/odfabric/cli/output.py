@@ -130,3 +130,8 @@ def _in_words(row: Mapping[str, object]) -> dict[str, object]:
 def literal(text: str) -> str:
     """Text as it is: control characters escaped, line feeds kept."""
     return printable(text, keep="\n")
+
+
+def counted(number: int, what: str) -> str:
+    """E.g. "1 row", "2 rows"."""
+    return f"{number} {what}{'' if number == 1 else 's'}"

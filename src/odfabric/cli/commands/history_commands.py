@@ -7,7 +7,7 @@ import sys
 import typer
 
 from odfabric.cli.context import backend_of, context_of
-from odfabric.cli.ingest_results import counted
+from odfabric.cli.output import counted
 from odfabric.errors import InvalidRequest, Place
 from odfabric.model.instant import Instant
 

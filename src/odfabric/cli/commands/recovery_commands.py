@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from odfabric.cli.context import CommandContext, context_of
-from odfabric.cli.output import Output
+from odfabric.cli.output import Output, counted
 from odfabric.errors import InvalidRequest, NotFound, Place
 
 if TYPE_CHECKING:
@@ -215,17 +215,13 @@ def _tell(output: Output, stage: str, done: int, total: int) -> None:
 
 def rebuild_line(one: Mapping[str, object]) -> str:
     """What became of a dataset in a rebuild, for people."""
-    taken = f", {_counted(one['blocks'])}" if one["blocks"] else ""
+    taken = f", {counted(int(str(one['blocks'])), 'block')}" if one["blocks"] else ""
     lines = [f"{one['alias'] or one['id']}: {one['outcome']}{taken}"]
     beyond, problem = one["beyond"], one.get("problem")
     if isinstance(problem, Mapping):
         lines.append(f"  {problem['message']}" + (f"\n    object {problem['object']}" if problem["object"] else ""))
     if isinstance(beyond, list) and beyond:
         said = "taken" if one["adopted"] else "not published, left out; --adopt takes them"
-        lines.append(f"  {_counted(len(beyond))} beyond refs/head, {said}:")
+        lines.append(f"  {counted(len(beyond), 'block')} beyond refs/head, {said}:")
         lines += [f"    {block}" for block in beyond]
     return "\n".join(lines)
-
-
-def _counted(blocks: object) -> str:
-    return "1 block" if blocks == 1 else f"{blocks} blocks"

@@ -10,7 +10,7 @@ import typer
 
 from odfabric.cli.backends.backend import VerifyWish, check_file
 from odfabric.cli.context import backend_of, context_of
-from odfabric.cli.ingest_results import counted
+from odfabric.cli.output import counted
 from odfabric.errors import InvalidRequest
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import typer
 
 from odfabric.cli.backends.backend import Backend
 from odfabric.cli.context import backend_of, context_of
-from odfabric.cli.output import Output
+from odfabric.cli.output import Output, counted
 from odfabric.errors import InvalidRequest, NotFound, Place
 from odfabric.model.operation import OperationType
 from odfabric.model.why_request import LIMIT_DEFAULT, WhyRequest
@@ -118,7 +118,7 @@ def _show(output: Output, answer: Mapping[str, Any], shape: WhyFormat) -> None:
     else:
         output.text("\n".join(why_tree(answer)))
     cost = answer["cost"]
-    output.say(f"{cost['derivations']} derivations, {cost['rowsRead']} rows read")
+    output.say(f"{counted(cost['derivations'], 'derivation')}, {counted(cost['rowsRead'], 'row')} read")
     if answer["next"]:
         output.say(f"there are more rows: --after {answer['next']}")
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from odfabric.cli.output import counted
+
 Answer = Mapping[str, Any]
 Record = Mapping[str, Any]
 
@@ -61,7 +63,7 @@ def values_text(values: Mapping[str, object]) -> str:
 
 def rows_text(rows: Mapping[str, Any]) -> str:
     """How many records of an input, and which."""
-    count = "1 row" if rows["count"] == 1 else f"{rows['count']} rows"
+    count = counted(rows["count"], "row")
     ranges = ", ".join(str(begin) if end == begin + 1 else f"{begin}..{end - 1}" for begin, end in rows["ranges"])
     return f"{rows['alias']}: {count}" + (f" ({ranges}{', ..' if rows['more'] else ''})" if ranges else "")
 
