@@ -26,8 +26,25 @@ class ProvenanceSettings(BaseSettings):
     provenance_wait_s_max: float = Field(
         10.0, ge=0, description="How long a question on provenance is worked on before it becomes a job (202)"
     )
+    provenance_long_s: float = Field(
+        600.0,
+        ge=0,
+        description="After a question on provenance took too long to wait for, others like it become jobs at once for so many seconds",
+    )
     provenance_job_wall_s_max: float = Field(
         600.0, gt=0, description="Longest run of one answer on provenance in a job"
+    )
+    provenance_peers_max: int = Field(
+        5, ge=0, description="Questions to other nodes for one answer on provenance; 0 = no node is asked"
+    )
+    provenance_peer_hops_max: int = Field(
+        3, ge=1, le=100, description="Nodes in a row that pass a question on provenance on"
+    )
+    provenance_peer_s_max: float = Field(
+        20.0, gt=0, description="Longest wait for all other nodes together, for one answer on provenance"
+    )
+    provenance_peer_bytes_max: int = Field(
+        4 * 1024 * 1024, ge=1024, description="Largest answer on provenance that is read from another node"
     )
     provenance_answer_bytes_max: int = Field(
         16 * 1024 * 1024, ge=1, description="Largest answer on provenance that a job keeps"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -132,3 +133,22 @@ def test_what_is_wrong_with_a_call_is_said(story: Story, call: str, message: str
 def test_a_query_has_few_traces(story: Story) -> None:
     with pytest.raises(LimitExceeded, match="too many calls of why"):
         rows(story, "why('again', 0) -- " + " ".join(f"why('again', {number})" for number in range(1, 6)))
+
+
+@pytest.mark.parametrize(
+    ("limits", "way"),
+    [
+        ({"provenance_rows_max": 1}, "`odf why local/again 0 --all` or GET /local/again/why?offset=0&whole=true"),
+        ({"provenance_wall_s_max": 0.001}, "`odf why local/again 0` or GET /local/again/why?offset=0"),
+    ],
+)
+def test_what_is_too_much_for_a_query_names_the_ways_that_have_more_time(
+    story: Story, limits: dict[str, float], way: str
+) -> None:
+    verbs = story.memory.node.rows
+    settings = verbs.core.settings.model_copy(update=limits)
+    story.memory.node.rows = replace(verbs, core=replace(verbs.core, settings=settings))
+    with pytest.raises(InvalidQuery) as refused:
+        rows(story, "why('again', 0)")
+    assert way in refused.value.message
+    assert next(iter(limits)) in str(refused.value)

@@ -14,7 +14,8 @@ ALL_KINDS = ",".join(kind.name.lower() for kind in ProvenanceKind)
 class WhyRequest:
     """What somebody asks, in their words.
 
-    `depth` is a number or `all`; `kinds` are words of `ProvenanceKind`; `after` is `next` of the page before.
+    `depth` is a number or `all`; `kinds` are words of `ProvenanceKind`; `after` is `next` of the page before. `peers`: other nodes are asked
+    where inputs are not here; `hops` counts the nodes that the question came through.
     """
 
     offsets: tuple[int, ...]
@@ -26,3 +27,5 @@ class WhyRequest:
     after: str | None = None
     values: bool = False
     whole: bool = False
+    peers: bool = False
+    hops: int = 0

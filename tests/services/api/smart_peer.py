@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from odfabric.adapters.http.egress import Egress, EgressLimits
 from odfabric.adapters.http.linked_objects import HttpLinkedObjects
 from odfabric.adapters.http.remote_dataset import HttpRemoteDatasets
+from odfabric.adapters.http.remote_nodes import HttpRemoteNodes
 from odfabric.adapters.websocket.conversations import WebSocketConversations
 from odfabric.testing.memory_node import MemoryNode
 from odfabric.wiring.transfer.remotes import RemotesByScheme
@@ -25,9 +26,18 @@ def reaching(
 
     `ssl_context`: which authorities it trusts.
     """
+    peer = MemoryNode(folder, seed=seed)
+    with connected(peer, url, token=token, ssl_context=ssl_context):
+        yield peer
+
+
+@contextmanager
+def connected(
+    peer: MemoryNode, url: str, *, token: str | None, ssl_context: SSLContext | None = None
+) -> Iterator[None]:
+    """Let a node reach `url` as `reaching` does."""
     parts = urlsplit(url)
     port = parts.port or 80
-    peer = MemoryNode(folder, seed=seed)
     limits, allow = EgressLimits(ports=(port,)), [f"{parts.hostname}:{port}"]
     with Egress(limits=limits, allow=allow, ssl_context=ssl_context) as egress:
         over_http = HttpRemoteDatasets(egress, block_bytes_max=1 << 24)
@@ -46,6 +56,7 @@ def reaching(
                 connect_s_max=10.0,
             ),
             linked_objects=HttpLinkedObjects(egress),
+            remote_nodes=HttpRemoteNodes(egress, token_of=remotes.token_of),
         )
         peer.restart()
-        yield peer
+        yield

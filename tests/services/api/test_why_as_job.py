@@ -8,18 +8,22 @@ import pytest
 from odfabric.cli.backends.node_client import NodeBackend
 from odfabric.model.why_request import WhyRequest
 from odfabric.testing.memory_node import MemoryNode
+from odfabric_api.bodies.answer_in_time import LongQuestions
 from tests.services.api.datasets.test_jobs import finished
+from tests.services.api.serving import Served
 from tests.services.api.test_why import derived, filled
 
 __all__ = ["derived", "filled"]
 
+FORMS = ("json", "prov", "openlineage")
 ASYNC = {"prefer": "respond-async"}
 
 
 @pytest.fixture
-def impatient(memory: MemoryNode, monkeypatch: pytest.MonkeyPatch) -> None:
+def impatient(memory: MemoryNode, served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """The node waits for no answer longer than the first word of the engine."""
     monkeypatch.setitem(memory.node.settings.__dict__, "provenance_wait_s_max", 1e-9)
+    served.app.state.long_questions = LongQuestions(0.0)
 
 
 def test_a_question_becomes_a_job_if_asked_for(client: httpx.Client, filled: str) -> None:
@@ -74,3 +78,28 @@ def test_other_forms_have_the_lineage_of_all_columns(backend: NodeBackend, clien
     fields = events[0]["outputs"][0]["facets"]["columnLineage"]["fields"]
     assert {"city", "event_time"} <= set(fields)
     assert fields["city"]["inputFields"][0]["transformations"] == [{"type": "DIRECT", "subtype": "IDENTITY"}]
+
+
+def test_a_kind_of_question_that_was_too_long_is_a_job_from_the_start(
+    client: httpx.Client, served: Served, filled: str, memory: MemoryNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    served.app.state.long_questions = LongQuestions(60.0, clock=lambda: now[0])
+    asked = {"offset": "0", "columns": "value", "depth": "1"}
+    with monkeypatch.context() as impatient:
+        impatient.setitem(memory.node.settings.__dict__, "provenance_wait_s_max", 1e-9)
+        finished(client, client.get(filled, params=asked))
+    assert client.get(filled, params={**asked, "offset": "1"}).status_code == 202
+    assert client.get(filled, params={**asked, "columns": "city"}).status_code == 200, "another kind"
+    now[0] = 61.0
+    assert client.get(filled, params={**asked, "offset": "2"}).status_code == 200
+
+
+def test_other_forms_of_an_answer_have_a_place_among_queries(
+    client: httpx.Client, served: Served, filled: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = finished(client, client.get(filled, params={"offset": "1"}, headers=ASYNC))
+    capacity = served.app.state.capacity
+    monkeypatch.setattr(capacity.queries, "taken", capacity.queries.maximum)
+    statuses = {form: client.get(f"/jobs/{job['id']}/answer", params={"format": form}).status_code for form in FORMS}
+    assert statuses == {"json": 200, "prov": 429, "openlineage": 429}

@@ -139,3 +139,18 @@ def test_the_lineage_of_another_query_is_not() -> None:
         ANSWER, namespace="http://n"
     )
     assert prov_document(ANSWER, lineage=other) == prov_document(ANSWER)
+
+
+def test_what_another_node_claims_is_marked_and_named_there() -> None:
+    claims: dict[str, Any] = json.loads(json.dumps(ANSWER))
+    claims["records"][0]["claimedBy"] = ["http://b.test"]
+    claims["datasets"][SALES]["claimedBy"] = ["http://b.test"]
+    (event,) = openlineage_events(claims, namespace="http://here")
+    assert event["outputs"][0]["namespace"] == "http://here"
+    assert event["inputs"][0]["namespace"] == "http://b.test"
+    facets = event["outputs"][0]["facets"]
+    assert facets["odf_rowLineage"]["rows"][0]["claimedBy"] == ["http://b.test"]
+    fields = facets["columnLineage"]["fields"]["region"]["inputFields"]
+    assert fields[0]["namespace"] == "http://b.test"
+    entities = prov_document(claims)["entity"]
+    assert [one["odfp:claimedBy"] for one in entities.values() if "odfp:claimedBy" in one] == [["http://b.test"]]

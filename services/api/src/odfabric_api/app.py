@@ -20,6 +20,7 @@ from odfabric.errors import InvalidRequest, OdfError, Place
 from odfabric.usecases.jobs.problem import problem_document
 from odfabric.wiring import Node
 from odfabric_api.auth import Authentication
+from odfabric_api.bodies.answer_in_time import LongQuestions
 from odfabric_api.bodies.json_body import wrong_member
 from odfabric_api.capacity import Capacity
 from odfabric_api.contract import check_contract, contracts_of
@@ -114,6 +115,7 @@ def create_app(node: Node, *, token: str) -> FastAPI:
     app.state.node = node
     app.state.authentication = Authentication(node, token)
     app.state.capacity = Capacity(node.settings)
+    app.state.long_questions = LongQuestions(node.settings.provenance_long_s)
     app.state.contracts = contracts_of(app.openapi())
     app.state.closing = threading.Event()
     app.state.shared_reads = SharedReads(node.settings.stream_kept_bytes_max)

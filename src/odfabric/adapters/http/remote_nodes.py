@@ -1,6 +1,6 @@
 """REST questions to other nodes about themselves and our account there.
 
-Owns four small questions. Invariant: the token of an origin goes to that origin and nowhere else; an answer is bounded, and one that is not
+Owns small questions, and that why records are there. Invariant: the token of an origin goes to that origin and nowhere else; an answer is bounded, and one that is not
 what it should be is named with its place. Source: RFC-007.
 """
 
@@ -15,12 +15,13 @@ from odfabric.adapters.http.egress import Egress, SizeLimit
 from odfabric.adapters.http.url import parse_http_url
 from odfabric.domain.sources.remote_answers import failed_answer
 from odfabric.domain.transfer.direction import without_smart_prefix
-from odfabric.errors import CorruptedSource, InvalidName
+from odfabric.errors import CorruptedSource, Determinate, Indeterminate, InvalidName
 from odfabric.formats.identifiers.references import parse_name
 from odfabric.model.identity import DatasetId, Name
-from odfabric.ports.transfer.nodes import FoundDataset
+from odfabric.ports.transfer.nodes import WHY_BYTES_LIMIT, FoundDataset
 
 ANSWER_BYTES_MAX = 1024 * 1024
+ACCEPTED = 202
 
 
 class HttpRemoteNodes:
@@ -61,6 +62,35 @@ class HttpRemoteNodes:
         if not 200 <= answer.status <= 299:
             raise failed_answer(answer.status, url=self._shown(url), what="repository")
         return True
+
+    def why(
+        self, url: str, question: Mapping[str, object], *, with_key: bool, seconds_max: float, bytes_max: int
+    ) -> object:
+        """See the port."""
+        target = without_smart_prefix(url).rstrip("/") + "/why"
+        token = self._token_of(target) if with_key else None
+        headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        body, limit = json.dumps(question).encode(), SizeLimit(name=WHY_BYTES_LIMIT, bytes_max=bytes_max)
+        asked = self._egress.exchange(target, headers=headers, body=body, total_s_max=seconds_max, limit=limit)
+        try:
+            with asked as answer:
+                if answer.status == ACCEPTED:
+                    raise Determinate(f"{answer.url.shown} works on the answer as a job: ask that node itself")
+                if answer.status != 200:
+                    raise failed_answer(answer.status, url=answer.url.shown, what="records")
+                text = answer.read()
+        except Indeterminate as error:  # a question changes nothing
+            raise Determinate(error.message, stage=error.stage) from None
+        try:
+            return json.loads(text, parse_constant=_no_number)
+        except (ValueError, RecursionError):
+            raise CorruptedSource(f"{self._shown(url)} answered with no JSON") from None
+
+    def has_key(self, url: str) -> bool:
+        """See the port."""
+        return self._token_of(without_smart_prefix(url)) is not None
 
     def search(self, url: str, words: str, *, limit: int) -> Sequence[FoundDataset]:
         """See the port."""
@@ -105,6 +135,10 @@ class HttpRemoteNodes:
     @staticmethod
     def _shown(url: str) -> str:
         return parse_http_url(without_smart_prefix(url)).shown
+
+
+def _no_number(text: str) -> object:
+    raise ValueError(f"{text} is no number of JSON")
 
 
 def _found(each: Mapping[str, Any]) -> FoundDataset:

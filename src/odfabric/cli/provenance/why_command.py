@@ -15,7 +15,7 @@ from odfabric.cli.context import backend_of, context_of
 from odfabric.cli.output import Output, counted
 from odfabric.errors import InvalidRequest, NotFound, Place
 from odfabric.model.operation import OperationType
-from odfabric.model.why_request import LIMIT_DEFAULT, WhyRequest
+from odfabric.model.why_request import ALL_KINDS, LIMIT_DEFAULT, WhyRequest
 
 WHERE_ROWS_MAX = 10_000
 """Records among which `--where` looks for those that are there now."""
@@ -50,6 +50,9 @@ def why(
     limit: int = typer.Option(LIMIT_DEFAULT, "--limit", "-n", min=1, help="Rows of each input that are followed"),
     after: str = typer.Option("", help="`next` of the page before"),
     whole: bool = typer.Option(False, "--all", help="Read as many rows as it takes"),
+    ask_peers: bool = typer.Option(
+        False, "--ask-peers", help="Where inputs are not here, ask the node that the dataset was pulled from"
+    ),
     check: str = typer.Option("", help="Check the answer in this file, of another node, by the datasets here"),
     shape: WhyFormat = typer.Option(WhyFormat.TREE, "--format", "-f"),
 ) -> None:
@@ -71,7 +74,8 @@ def why(
             after=after or None,
             values=values,
             whole=whole,
-            **({"kinds": ("trigger",)} if trigger else {}),
+            peers=ask_peers,
+            kinds=("trigger",) if trigger else tuple(ALL_KINDS.split(",")),
         )
         if not asked.offsets:
             raise InvalidRequest(
@@ -119,6 +123,12 @@ def _show(output: Output, answer: Mapping[str, Any], shape: WhyFormat) -> None:
         output.text("\n".join(why_tree(answer)))
     cost = answer["cost"]
     output.say(f"{counted(cost['derivations'], 'derivation')}, {counted(cost['rowsRead'], 'row')} read")
+    claimed = sum("claimedBy" in one for one in answer["records"])
+    if claimed:
+        output.say(
+            f"{'1 record is' if claimed == 1 else f'{claimed} records are'} as other nodes say: "
+            "save the answer with --format json, pull the datasets, then odf why --check FILE"
+        )
     if answer["next"]:
         output.say(f"there are more rows: --after {answer['next']}")
 

@@ -53,7 +53,11 @@ def why_tree(answer: Answer) -> Iterator[str]:
 def alias_of(answer: Answer, dataset: str) -> str:
     """What a dataset is called, or its identity."""
     known = answer["datasets"].get(dataset)
-    return str(known["alias"]) if known else dataset
+    if not known:
+        return dataset
+    # A name of another node may be that of something else here.
+    at = known.get("claimedBy")
+    return f"{known['alias']} at {at[-1]}" if at else str(known["alias"])
 
 
 def values_text(values: Mapping[str, object]) -> str:
@@ -94,7 +98,8 @@ def _behind(one: Record) -> str:
         return end
     if why is None:
         return ""
-    return "; ".join(map(rows_text, why["witnesses"])) + (" [verified]" if why["verified"] else "")
+    judged = f" [claimed by {one['claimedBy'][0]}]" if "claimedBy" in one else " [verified]" if why["verified"] else ""
+    return "; ".join(map(rows_text, why["witnesses"])) + judged
 
 
 def _branch(
@@ -132,7 +137,7 @@ def _explained(
     *,
     indent: str,
 ) -> Iterator[str]:
-    yield f"{indent}{_judgement(why)}"
+    yield f"{indent}{_judgement(one, why)}"
     for note in why["notes"]:
         yield f"{indent}note: {note}"
     for cell in _roles(why["cells"]):
@@ -183,7 +188,9 @@ def _children(
         yield f"{indent}and {left} more"
 
 
-def _judgement(why: Mapping[str, Any]) -> str:
+def _judgement(one: Record, why: Mapping[str, Any]) -> str:
+    if "claimedBy" in one:
+        return f"claimed by {', '.join(one['claimedBy'])}, not checked here"
     if not why["found"]:
         return "not reproduced: the query gives no such row over these inputs"
     alternatives = f", one of {why['alternatives']} equal rows" if why["alternatives"] > 1 else ""

@@ -42,5 +42,7 @@ def read_why_request(job: Job) -> WhyJobRequest:
         after=members.text_or_none("after"),
         values=members.flag("values"),
         whole=members.flag("whole"),
+        peers=members.text_or_none("ask") == "peers",
+        hops=members.number("hops") if members.has("hops") else 0,
     )
     return WhyJobRequest(dataset=members.parsed("dataset", parse_dataset_id), asked=asked)

@@ -74,14 +74,19 @@ def _event(
         "schemaURL": SCHEMA,
         "run": {"runId": run_id(block["hash"]), "facets": {}},
         "job": {
-            "namespace": namespace,
+            "namespace": _namespace(answer, records[0]["dataset"], namespace),
             "name": name,
             "facets": {
                 "sql": {**_facet("1-0-1/SQLJobFacet.json#/$defs/SQLJobFacet"), "query": ";\n".join(why["queries"])}
             },
         },
-        "inputs": [{"namespace": namespace, "name": _name(answer, dataset), "facets": {}} for dataset in inputs],
-        "outputs": [{"namespace": namespace, "name": name, "facets": facets}],
+        "inputs": [
+            {"namespace": _namespace(answer, dataset, namespace), "name": _name(answer, dataset), "facets": {}}
+            for dataset in inputs
+        ],
+        "outputs": [
+            {"namespace": _namespace(answer, records[0]["dataset"], namespace), "name": name, "facets": facets}
+        ],
     }
 
 
@@ -126,7 +131,12 @@ def _column_lineage(answer: Mapping[str, Any], records: Sequence[Mapping[str, An
 
     def listed(behind: Mapping[tuple[str, str], list[dict[str, str]]]) -> list[dict[str, Any]]:
         return [
-            {"namespace": namespace, "name": _name(answer, dataset), "field": column, "transformations": found}
+            {
+                "namespace": _namespace(answer, dataset, namespace),
+                "name": _name(answer, dataset),
+                "field": column,
+                "transformations": found,
+            }
             for (dataset, column), found in behind.items()
         ]
 
@@ -142,6 +152,7 @@ def _row_lineage(answer: Mapping[str, Any], one: Mapping[str, Any]) -> dict[str,
         "offset": one["offset"],
         "operation": one["op"],
         "verified": one["why"]["verified"],
+        **({"claimedBy": list(one["claimedBy"])} if "claimedBy" in one else {}),
         "witnesses": [_rows(answer, rows) for rows in one["why"]["witnesses"]],
         "trigger": [_rows(answer, rows) for rows in one["why"]["trigger"]],
     }
@@ -158,3 +169,9 @@ def _facet(path: str) -> dict[str, str]:
 def _name(answer: Mapping[str, Any], dataset: str) -> str:
     known = answer["datasets"].get(dataset)
     return str(known["alias"]) if known else dataset
+
+
+def _namespace(answer: Mapping[str, Any], dataset: str, namespace: str) -> str:
+    """The node that has a dataset: this one, or the one that claims what is said."""
+    claimants = answer["datasets"].get(dataset, {}).get("claimedBy")
+    return str(claimants[-1]) if claimants else namespace

@@ -54,6 +54,8 @@ class _Document:
         name, block = _record_name(one["dataset"], one["offset"]), f"block:{one['block']['hash']}"
         known = datasets.get(one["dataset"])
         entity: dict[str, Any] = {"odfp:operation": one["op"], "odfp:offset": one["offset"]}
+        if "claimedBy" in one:
+            entity["odfp:claimedBy"] = list(one["claimedBy"])
         if known is not None:
             entity["prov:label"] = f"{known['alias']} {one['offset']}"
         for column, value in one.get("values", {}).items():

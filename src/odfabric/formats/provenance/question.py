@@ -7,7 +7,7 @@ from odfabric.model.why_request import WhyRequest
 
 def question_value(asked: WhyRequest) -> dict[str, object]:
     """The members of a question, as `POST /{account}/{dataset}/why` takes them."""
-    return {
+    wishes: dict[str, object] = {
         "offsets": list(asked.offsets),
         "columns": list(asked.columns),
         "kinds": list(asked.kinds),
@@ -18,3 +18,9 @@ def question_value(asked: WhyRequest) -> dict[str, object]:
         "values": asked.values,
         "whole": asked.whole,
     }
+    # Only where they are wished for: older nodes and jobs do not know them.
+    if asked.peers:
+        wishes["ask"] = "peers"
+    if asked.hops:
+        wishes["hops"] = asked.hops
+    return wishes

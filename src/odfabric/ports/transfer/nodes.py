@@ -5,11 +5,14 @@ Nothing of it is trusted.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from odfabric.model.identity import DatasetId, Name
+
+WHY_BYTES_LIMIT = "provenance_peer_bytes_max"
+"""The limit that too large an answer to `why` names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +53,17 @@ class RemoteNodes(Protocol):
 
         Raises Indeterminate too.
         """
+
+    def why(
+        self, url: str, question: Mapping[str, object], *, with_key: bool, seconds_max: float, bytes_max: int
+    ) -> object:
+        """The JSON value that a dataset answers to why records are there.
+
+        `with_key`: ask with the token of its origin. An answer above `bytes_max` raises LimitExceeded; NotFound, InvalidRequest too.
+        """
+
+    def has_key(self, url: str) -> bool:
+        """Whether there is a token for the origin of a URL."""
 
     def search(self, url: str, words: str, *, limit: int) -> Sequence[FoundDataset]:
         """At most `limit` datasets that we may read and that match."""

@@ -16,21 +16,32 @@ from odfabric.model.provenance import ProvenanceEffort, ProvenanceKind
 from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric.model.why_request import ALL_KINDS, WhyRequest
 from odfabric.ports.engine import ProgressListener
+from odfabric.usecases.provenance.ask_peers import PeerPorts, ask_peers
 from odfabric.usecases.provenance.provenance_document import WhyCursor, parse_why_cursor, why_document
 from odfabric.usecases.provenance.trace_records import TraceLimits, TracePorts, WhyAsked, trace_records
 
 
 def ask_why(
-    entry: CatalogEntry, request: WhyRequest, *, ports: TracePorts, progress: ProgressListener
+    entry: CatalogEntry,
+    request: WhyRequest,
+    *,
+    ports: TracePorts,
+    progress: ProgressListener,
+    peers: PeerPorts | None = None,
 ) -> dict[str, object]:
     """The answer as a JSON value.
+
+    Other nodes are asked if the request says so and there are `peers`.
 
     Raises InvalidRequest, LimitExceeded, NotFound for an offset that is not there, Determinate if the engine is away, Corrupt.
     """
     after = None if request.after is None else parse_why_cursor(request.after)
     asked = question_of(entry, request, ports=ports)
     trace = trace_records(entry.id, asked, ports=ports, progress=progress)
-    return why_document(entry, asked, trace, seen=ports.seen, values=request.values, after=after)
+    document = why_document(entry, asked, trace, seen=ports.seen, values=request.values, after=after)
+    if request.peers and peers is not None:
+        ask_peers(document, request, asked, trace, ports=ports, peers=peers, progress=progress)
+    return document
 
 
 def question_of(entry: CatalogEntry, request: WhyRequest, *, ports: TracePorts) -> WhyAsked:

@@ -170,9 +170,14 @@ class Visited:
 
 @dataclass(slots=True)
 class Trace:
-    """Records in the order in which they were visited, and how much work that was."""
+    """Records in the order in which they were visited, and how much work that was.
+
+    `columns` are those that lead to a record, `causes` the records whose trigger is asked for.
+    """
 
     visited: list[Visited] = field(default_factory=list)
+    columns: dict[RecordRef, set[str]] = field(default_factory=dict)
+    causes: set[RecordRef] = field(default_factory=set)
     calls: int = 0
     rows_read: int = 0
     jobs: int = 0
@@ -209,9 +214,10 @@ class _Tracing:
         self._frontier = Frontier(ports.limits.records_max)
         self._depth_max = ports.limits.depth_max if asked.depth is None else min(asked.depth, ports.limits.depth_max)
         self._until_ns = ports.clock.now().epoch_ns + int(ports.limits.wall_s_max * 1000) * NANOS_PER_MILLI
-        self._columns: dict[RecordRef, set[str]] = {}
+        self._columns = self._trace.columns
         self._origins = RootOrigins(ports.repository, files)
-        self._causes = {RecordRef(dataset, offset) for offset in asked.offsets}
+        self._causes = self._trace.causes
+        self._causes |= {RecordRef(dataset, offset) for offset in asked.offsets}
         self._frontier.add(RecordRef(dataset, offset) for offset in asked.offsets)
 
     def run(self) -> Trace:

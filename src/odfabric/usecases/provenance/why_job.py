@@ -23,6 +23,7 @@ from odfabric.ports.node.clock import Clock, Entropy
 from odfabric.usecases.chain.repository import Repository
 from odfabric.usecases.jobs.job_actor import account_of, envelope_of
 from odfabric.usecases.jobs.job_run import JobRun
+from odfabric.usecases.provenance.ask_peers import PeerPorts
 from odfabric.usecases.provenance.ask_why import ask_why, question_of
 from odfabric.usecases.provenance.trace_records import TracePorts
 from odfabric.usecases.rights.access import Access
@@ -59,7 +60,14 @@ def enqueue_why(
 
 
 def run_why(
-    job: Job, run: JobRun, *, subject: Subject, access: Access, ports: TracePorts, answer_bytes_max: int
+    job: Job,
+    run: JobRun,
+    *,
+    subject: Subject,
+    access: Access,
+    ports: TracePorts,
+    peers: PeerPorts,
+    answer_bytes_max: int,
 ) -> dict[str, object]:
     """Answer a queued question.
 
@@ -68,7 +76,7 @@ def run_why(
     asked = read_why_request(job)
     entry = ports.repository.resolve(asked.dataset)
     access.require(subject, Action.READ, entry)
-    answer = ask_why(entry, asked.asked, ports=ports, progress=run.report)
+    answer = ask_why(entry, asked.asked, ports=ports, progress=run.report, peers=peers)
     if len(json.dumps(answer)) > answer_bytes_max:
         raise LimitExceeded(
             "the answer is too large to be kept: ask for fewer records, columns or datasets at once",
@@ -78,8 +86,10 @@ def run_why(
     return answer
 
 
-def kept_answer(job: Job, *, seen: Repository) -> dict[str, object]:
-    """The answer of a job that has succeeded, for a reader with the view `seen`.
+def kept_answer(job: Job, *, seen: Repository, repository: Repository) -> dict[str, object]:
+    """The answer of a job that has succeeded, for a reader.
+
+    `seen` is the repository as they see it.
 
     Raises NotFound for another kind of job, one that has not succeeded, and a reader who may not, or no longer, read a dataset that the
     answer shows.
@@ -88,8 +98,15 @@ def kept_answer(job: Job, *, seen: Repository) -> dict[str, object]:
         hint = f"it is a {job.kind.value} job and {job.status.value}: GET /jobs/{job.id} says more"
         raise NotFound("answer of job", job.id, hint=hint)
     answer: dict[str, Any] = json.loads(job.result)
-    shown = {answer["dataset"], *answer["datasets"]}
-    if any(seen.find(parse_dataset_id(dataset)) is None for dataset in shown):
+    shown = [parse_dataset_id(text) for text in {answer["dataset"], *answer["datasets"], *_claimed(answer)}]
+    # What other nodes have shown of datasets that are not here is no right of this node's to give.
+    elsewhere = {dataset for dataset in map(parse_dataset_id, _claimed(answer)) if repository.find(dataset) is None}
+    if any(seen.find(dataset) is None and dataset not in elsewhere for dataset in shown):
         hint = "rights or datasets have changed since it was made: ask the question again"
         raise NotFound("answer of job", job.id, hint=hint)
     return answer
+
+
+def _claimed(answer: dict[str, Any]) -> set[str]:
+    """Datasets of which the answer has what other nodes say."""
+    return {one["dataset"] for one in answer["records"] if one.get("claimedBy") and one["dataset"] != answer["dataset"]}

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from odfabric.domain.provenance.trace import EndReason, RecordRef
-from odfabric.errors import InvalidRequest, Place
+from odfabric.errors import InvalidRequest, LimitExceeded, Place
 from odfabric.formats.provenance.why_table import WhyRow
 from odfabric.model.commit import BlockRow, CatalogEntry
 from odfabric.model.identity import DatasetId
-from odfabric.model.provenance import CellRole
+from odfabric.model.provenance import PROVENANCE_ROWS_LIMIT, CellRole
 from odfabric.model.why_request import WhyRequest
 from odfabric.ports.engine import ProgressListener
 from odfabric.usecases.chain.repository import Repository
@@ -27,6 +27,7 @@ from odfabric.usecases.provenance.trace_records import (
     Trace,
     TracePorts,
     Visited,
+    WhyAsked,
     trace_records,
 )
 
@@ -39,7 +40,8 @@ def why_rows(
 ) -> Sequence[WhyRow]:
     """Rows of the answer about a record of a dataset, read up to block `until`.
 
-    Raises what `ask_why` raises, and InvalidRequest for a record of a later block.
+    Raises what `ask_why` raises, and InvalidRequest for a record of a later block. LimitExceeded
+    names the ways to ask that have more time.
     """
     # A table has no pages: of each input as many records are followed as an answer may visit.
     asked = question_of(entry, replace(request, limit=ports.limits.records_max), ports=ports)
@@ -52,8 +54,30 @@ def why_rows(
                 place=Place(field="offset"),
                 hint="ask for an earlier record, or read the dataset up to a later block",
             )
-    trace = trace_records(entry.id, asked, ports=ports, progress=progress)
+    try:
+        trace = trace_records(entry.id, asked, ports=ports, progress=progress)
+    except LimitExceeded as error:
+        raise _too_long(entry, asked, error.message, limit=error.limit, maximum=error.maximum) from None
+    if any(one.depth == 0 and one.end is not None and one.end.reason is EndReason.TIME for one in trace.visited):
+        raise _too_long(
+            entry, asked, "there is no time left", limit="provenance_wall_s_max", maximum=ports.limits.wall_s_max
+        )
     return tuple(_Rows(trace, ports.seen).rows())
+
+
+def _too_long(entry: CatalogEntry, asked: WhyAsked, message: str, *, limit: str, maximum: float) -> LimitExceeded:
+    """The failure that names the ways to ask which are not bound to a query."""
+    offset = asked.offsets[0]
+    command, path = f"odf why {entry.alias} {offset}", f"/{entry.alias}/why?offset={offset}"
+    way = f"`{command}` or GET {path}, which go on as a job"
+    if limit == PROVENANCE_ROWS_LIMIT:
+        way = f"`{command} --all` or GET {path}&whole=true, which read as many rows as it takes"
+    return LimitExceeded(
+        f"why('{entry.alias}', {offset}) is too much for a query: {message}. Ask with {way}",
+        limit=limit,
+        maximum=maximum,
+        place=Place(field="sql"),
+    )
 
 
 class _Rows:

@@ -17,11 +17,13 @@ from odfabric.model.metadata import DataSlice
 from odfabric.model.multihash import Multihash
 from odfabric.model.why_request import WhyRequest
 from odfabric.usecases.jobs.jobs_of_subject import seen_job
+from odfabric.usecases.provenance.ask_peers import PeerLimits, PeerPorts
 from odfabric.usecases.provenance.ask_why import ask_why
 from odfabric.usecases.provenance.column_lineage import ColumnsOfDerivative, column_lineage, lineage_value
 from odfabric.usecases.provenance.corrected_records import CorrectionPorts, Link, corrections_of
 from odfabric.usecases.provenance.trace_records import TraceLimits, TracePorts
 from odfabric.usecases.provenance.why_job import kept_answer
+from odfabric.usecases.transfer.remote_names import RemoteNames
 from odfabric.wiring.node_core import NodeCore
 
 WhyForm = Literal["json", "prov", "openlineage"]
@@ -46,7 +48,8 @@ class ProvenanceVerbs:
 
         `progress` is called while the engine works, and ends the work by raising.
         """
-        return ask_why(entry, request, ports=self.ports(by or self.core.operator), progress=progress)
+        subject = by or self.core.operator
+        return ask_why(entry, request, ports=self.ports(subject), progress=progress, peers=self.peers(subject))
 
     def why_as(
         self,
@@ -68,7 +71,7 @@ class ProvenanceVerbs:
         job = core.ports.jobs.get(job_id)
         if job is None:
             raise NotFound("job", job_id)
-        return self._in_form(kept_answer(job, seen=core.seen_by(by)), form, namespace, by)
+        return self._in_form(kept_answer(job, seen=core.seen_by(by), repository=core.repository), form, namespace, by)
 
     def columns(self, entry: CatalogEntry, *, by: Subject) -> ColumnsOfDerivative:
         """The columns of inputs behind those of a derivative.
@@ -106,6 +109,21 @@ class ProvenanceVerbs:
             for dataset, entry in entries.items()
             if entry is not None
         }
+
+    def peers(self, subject: Subject) -> PeerPorts:
+        """What asking other nodes for this subject works with."""
+        core, settings = self.core, self.core.settings
+        return PeerPorts(
+            subject=subject,
+            access=core.access,
+            names=RemoteNames(repositories=core.ports.repositories, nodes=core.ports.remote_nodes),
+            limits=PeerLimits(
+                peers_max=settings.provenance_peers_max,
+                hops_max=settings.provenance_peer_hops_max,
+                s_max=settings.provenance_peer_s_max,
+                bytes_max=settings.provenance_peer_bytes_max,
+            ),
+        )
 
     def ports(self, subject: Subject, *, wall_s_max: float | None = None) -> TracePorts:
         """What a trace for this subject works with.

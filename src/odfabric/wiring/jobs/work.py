@@ -178,13 +178,14 @@ class JobWork:
         return run_compact(job, run, limits=limits, ports=self._compacting())
 
     def _run_why(self, job: Job, run: LeasedRun) -> Mapping[str, object]:
-        subject, settings = self._asker(job), self.core.settings
+        subject, settings, verbs = self._asker(job), self.core.settings, ProvenanceVerbs(self.core)
         return run_why(
             job,
             run,
             subject=subject,
             access=self.core.access,
-            ports=ProvenanceVerbs(self.core).ports(subject, wall_s_max=settings.provenance_job_wall_s_max),
+            ports=verbs.ports(subject, wall_s_max=settings.provenance_job_wall_s_max),
+            peers=verbs.peers(subject),
             answer_bytes_max=settings.provenance_answer_bytes_max,
         )
 

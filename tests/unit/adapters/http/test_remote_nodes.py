@@ -10,7 +10,15 @@ import pytest
 
 from odfabric.adapters.http.egress import Egress
 from odfabric.adapters.http.remote_nodes import ANSWER_BYTES_MAX, HttpRemoteNodes
-from odfabric.errors import AccessDenied, CorruptedSource, Determinate, LimitExceeded
+from odfabric.errors import (
+    AccessDenied,
+    CorruptedSource,
+    Determinate,
+    InvalidRequest,
+    LimitExceeded,
+    NotFound,
+    OdfError,
+)
 from odfabric.model.identity import DatasetId, Name
 from tests.support.loopback_http import LoopbackServer, Seen, reply
 
@@ -102,3 +110,42 @@ def test_a_token_does_not_follow_a_redirect(servers: ExitStack) -> None:
 def test_inner_addresses_are_refused() -> None:
     with Egress() as egress, pytest.raises(AccessDenied):
         HttpRemoteNodes(egress, token_of=lambda url: None).has_accounts("odf+http://127.0.0.1/")
+
+
+QUESTION = {"offsets": [1], "hops": 1}
+
+
+def ask(asked: HttpRemoteNodes, url: str, *, with_key: bool = True, seconds_max: float = 10.0) -> object:
+    return asked.why(url, QUESTION, with_key=with_key, seconds_max=seconds_max, bytes_max=1000)
+
+
+@pytest.mark.parametrize("with_key", [True, False])
+def test_why_is_asked_with_a_key_where_it_may_be(with_key: bool, servers: ExitStack) -> None:
+    asked, server = node(servers, lambda seen: reply(200, b'{"records": []}'))
+    assert ask(asked, f"odf+{server.url('/odf/bob/flights/')}", with_key=with_key) == {"records": []}
+    (seen,) = server.seen
+    assert (seen.target, json.loads(seen.body)) == ("/odf/bob/flights/why", QUESTION)
+    assert seen.headers.get("authorization") == ("Bearer t0ken" if with_key else None)
+    assert (asked.has_key(f"odf+{server.url('/x')}"), asked.has_key("http://other.test/")) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("respond", "error"),
+    [
+        (reply(202, b"{}"), Determinate),
+        (reply(500, b""), Determinate),
+        (reply(404, b""), NotFound),
+        (reply(403, b""), AccessDenied),
+        (reply(307, b"", headers={"location": "http://other.test/"}), InvalidRequest),
+        (reply(200, b"<html>"), CorruptedSource),
+        (reply(200, b'{"a": NaN}'), CorruptedSource),
+        (reply(200, b"[" * 900), CorruptedSource),
+        (reply(200, b" " * 1001), LimitExceeded),
+        (b"", Determinate),
+    ],
+)
+def test_answers_to_why_that_are_none(respond: bytes, error: type[OdfError], servers: ExitStack) -> None:
+    asked, server = node(servers, lambda seen: respond)
+    with pytest.raises(error):
+        ask(asked, server.url("/bob/flights"))
+    assert len(server.seen) == 1

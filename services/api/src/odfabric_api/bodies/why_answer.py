@@ -70,6 +70,9 @@ class WhyRecord(Answer):
     values: dict[str, Any] | None = None
     corrects: int | None = Field(None, description="The record of this dataset that it corrects or withdraws")
     why: Why | None = None
+    claimed_by: list[str] | None = Field(
+        None, description="Nodes that say so, the one that was asked first; it is not checked on this node"
+    )
     end: dict[str, Any] | None = Field(None, description="Why this branch goes no further: `reason`, `message`")
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from odfabric.errors import LimitExceeded, NotFound
 from odfabric.model.identity import DatasetId, Name
-from odfabric.ports.transfer.nodes import FoundDataset
+from odfabric.ports.transfer.nodes import WHY_BYTES_LIMIT, FoundDataset
 
 
 @dataclass(slots=True)
@@ -19,6 +21,10 @@ class MemoryPeer:
     found: list[FoundDataset] = field(default_factory=list)
 
 
+def _no_such_dataset(url: str, question: Mapping[str, object], with_key: bool) -> object:
+    raise NotFound("dataset", url)
+
+
 class MemoryRemoteNodes:
     """`ports.transfer.nodes.RemoteNodes` over peers by URL.
 
@@ -27,6 +33,8 @@ class MemoryRemoteNodes:
 
     def __init__(self) -> None:
         self.peers: dict[str, MemoryPeer] = {}
+        self.keys: set[str] = set()
+        self.answers_why: Callable[[str, Mapping[str, object], bool], object] = _no_such_dataset
         self.takes_refs: Callable[[str, str, bytes], bool] = lambda url, path, data: False
 
     def has_accounts(self, url: str) -> bool:
@@ -44,6 +52,19 @@ class MemoryRemoteNodes:
     def send_ref(self, url: str, path: str, data: bytes) -> bool:
         """See the port."""
         return self.takes_refs(url, path, data)
+
+    def why(
+        self, url: str, question: Mapping[str, object], *, with_key: bool, seconds_max: float, bytes_max: int
+    ) -> object:
+        """See the port."""
+        answer = self.answers_why(url, question, with_key)
+        if len(json.dumps(answer)) > bytes_max:
+            raise LimitExceeded(f"{url} answers too much", limit=WHY_BYTES_LIMIT, maximum=bytes_max)
+        return answer
+
+    def has_key(self, url: str) -> bool:
+        """See the port."""
+        return url in self.keys
 
     def search(self, url: str, words: str, *, limit: int) -> Sequence[FoundDataset]:
         """See the port."""

@@ -10,13 +10,14 @@ from pydantic import Field
 
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.why_request import ALL_KINDS, LIMIT_DEFAULT, WhyRequest
-from odfabric_api.auth import Caller, Member, ReadableDataset, Subject, node_of
-from odfabric_api.bodies.answer_in_time import answered_in_time
+from odfabric_api.auth import Caller, Member, ReadableDataset, Subject, node_of, querying
+from odfabric_api.bodies.answer_in_time import answered_in_time, kind_of_question
 from odfabric_api.bodies.jobs_answer import accepted
 from odfabric_api.bodies.json_answer import JsonAnswer
 from odfabric_api.bodies.json_body import JsonModel, json_body, read_json
 from odfabric_api.bodies.schemas import Accepted, answers
 from odfabric_api.bodies.why_answer import WhyAnswer
+from odfabric_api.capacity import Capacity
 from odfabric_api.preconditions import header_parameters, wait_s_of
 
 router = APIRouter(tags=["provenance"])
@@ -24,6 +25,8 @@ router = APIRouter(tags=["provenance"])
 WhyFormat = Literal["json", "prov", "openlineage"]
 WHY_OFFSETS_MAX = 1000
 INT64_MAX = 2**63 - 1
+_ASK = "`peers`: where inputs are not on this node, ask the node that the dataset was pulled from; what it says is marked `claimedBy`"
+_HOPS = "Nodes that the question came through; a node that asks another counts itself"
 _PREFER = header_parameters({"Prefer": "`respond-async`: 202 at once; `wait=N`: 202 after N seconds"})
 
 
@@ -40,6 +43,8 @@ class WhyBody(JsonModel):
     format: WhyFormat = Field("json", description="json, prov (PROV-JSON) or openlineage (a list of run events)")
     values: bool = Field(False, description="Put the values of rows into the answer")
     whole: bool = Field(False, description="Read as many rows as it takes, beyond `provenance_rows_max`")
+    ask: Literal["here", "peers"] = Field("here", description=_ASK)
+    hops: int = Field(0, ge=0, le=100, description=_HOPS)
 
 
 @router.get(
@@ -66,6 +71,8 @@ async def get_why(
     ] = "json",
     values: Annotated[bool, Query(description="Put the values of rows into the answer")] = False,
     whole: Annotated[bool, Query(description="Read as many rows as it takes")] = False,
+    ask: Annotated[Literal["here", "peers"], Query(description=_ASK)] = "here",
+    hops: Annotated[int, Query(ge=0, le=100, description=_HOPS)] = 0,
 ) -> Response:
     """The rows of inputs behind a record, and what made the node write it.
 
@@ -73,6 +80,9 @@ async def get_why(
 
     Every answer is checked by running the query over those rows alone (`verified`). A branch that goes no further says why (`end`). Of inputs
     that the caller may not read there are counts only.
+
+    With `ask=peers` a branch whose inputs are not on this node goes on with what the node says that the dataset was pulled from. It is a
+    claim: pull the datasets and ask again to have it derived here. A node that cannot be asked, or answers something else, ends the branch.
 
     A question that takes longer than `provenance_wait_s_max` becomes a job (202): `GET /jobs/{id}` says how far it is, and
     `GET /jobs/{id}/answer` has the answer. The same question asked again meanwhile is the same job.
@@ -87,6 +97,8 @@ async def get_why(
         after=after,
         values=values,
         whole=whole,
+        peers=ask == "peers",
+        hops=hops,
     )
     return await _answer(request, entry, caller, asked, format)
 
@@ -113,6 +125,8 @@ async def post_why(request: Request, entry: ReadableDataset, caller: Caller) -> 
         after=body.after,
         values=body.values,
         whole=body.whole,
+        peers=body.ask == "peers",
+        hops=body.hops,
     )
     return await _answer(request, entry, caller, asked, body.format)
 
@@ -122,7 +136,7 @@ async def post_why(request: Request, entry: ReadableDataset, caller: Caller) -> 
     summary="The answer of a question that became a job",
     responses=answers(WhyAnswer | dict[str, Any] | list[Any], text="The records and what they come from"),
 )
-def get_answer(
+async def get_answer(
     request: Request,
     caller: Member,
     job_id: Annotated[str, Path(description="As the answer 202 gave it")],
@@ -134,8 +148,17 @@ def get_answer(
 
     404 while the job has not succeeded, and for a reader who may not, or no longer, read every dataset that the answer shows.
     """
-    found = node_of(request).provenance.kept(job_id, format, by=caller, namespace=_namespace(request))
-    return JsonAnswer(found)
+    node, namespace = node_of(request), _namespace(request)
+
+    def read() -> Response:
+        return JsonAnswer(node.provenance.kept(job_id, format, by=caller, namespace=namespace))
+
+    if format == "json":
+        return await to_thread.run_sync(read)
+    # The other forms ask the engine what columns are made of.
+    capacity: Capacity = request.app.state.capacity
+    with querying(request, caller):
+        return await capacity.run_query(read)
 
 
 async def _answer(
@@ -150,6 +173,7 @@ async def _answer(
             node.provenance.why_as(form, entry, asked, listener, by=caller, namespace=namespace)
         ),
         wait_s=wait_s,
+        kind=kind_of_question(entry, asked),
     )
     if found is not None:
         return found

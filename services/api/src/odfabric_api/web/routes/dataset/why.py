@@ -18,7 +18,7 @@ from odfabric.model.operation import OperationType
 from odfabric.model.why_request import WhyRequest
 from odfabric.ports.engine import ProgressListener
 from odfabric_api.auth import Caller, ReadableDataset, Subject, node_of
-from odfabric_api.bodies.answer_in_time import answered_in_time
+from odfabric_api.bodies.answer_in_time import answered_in_time, kind_of_question
 from odfabric_api.page_route import PageRoute
 from odfabric_api.web.dataset_page import dataset_frame
 from odfabric_api.web.job_views import job_view, own_job
@@ -43,6 +43,9 @@ async def get_why(
     column: Annotated[str, Query(max_length=300, description="The cell; default: the row")] = "",
     after: Annotated[str, Query(max_length=100, description="Further source rows")] = "",
     whole: Annotated[bool, Query(description="Read as many rows as it takes")] = False,
+    peers: Annotated[
+        bool, Query(description="Ask the node that the dataset came from, where inputs are not here")
+    ] = False,
     wait: Annotated[bool, Query(description="Answer when the engine has answered, not before")] = False,
     job: Annotated[str, Query(max_length=100, description="The job that answers it")] = "",
 ) -> Response:
@@ -51,13 +54,23 @@ async def get_why(
     What the engine does follows in a second request with `wait`, and if that takes long in further ones about its `job`. Records of a root
     are answered at once.
     """
-    asked = {"offset": offset, "column": column, "after": after, "whole": whole}
+    asked = {"offset": offset, "column": column, "after": after, "whole": whole, "peers": peers}
     wish = _wish(asked)
     node = node_of(request)
 
     def render(**shown: Any) -> Response:
         frame = dataset_frame(request, entry, caller)
-        given = {"answer": None, "record": None, "refusal": None, "waiting": False, "job": None, **shown}
+        ended = (shown.get("record") or {}).get("end", {}).get("reason", "")
+        asks_peers = caller.account is not None and (ended == "not-here" or ended.startswith("peer-"))
+        given = {
+            "asks_peers": asks_peers,
+            "answer": None,
+            "record": None,
+            "refusal": None,
+            "waiting": False,
+            "job": None,
+            **shown,
+        }
         return page(request, "why.html", {**frame, **asked, **given, "op_numbers": _OP_NUMBERS, "tab": "rows"})
 
     def work(listener: ProgressListener = lambda _: None) -> Response:
@@ -72,7 +85,11 @@ async def get_why(
         return await to_thread.run_sync(work)
     if not wait:
         return await to_thread.run_sync(lambda: render(waiting=True))
-    found = await answered_in_time(request, caller, work, wait_s=node.settings.provenance_wait_s_max)
+    found = await answered_in_time(
+        *(request, caller, work),
+        wait_s=node.settings.provenance_wait_s_max,
+        kind=kind_of_question(entry, wish),
+    )
     if found is not None:
         return found
     queued = await to_thread.run_sync(lambda: node.requests.why(entry, wish, by=caller))
@@ -88,6 +105,7 @@ def _wish(asked: Mapping[str, Any]) -> WhyRequest:
         after=asked["after"] or None,
         values=True,
         whole=asked["whole"],
+        peers=asked["peers"],
     )
 
 
@@ -154,8 +172,9 @@ def _sources(
         yield {
             **rows,
             "name": known["alias"] if known else None,
+            "base": known["claimedBy"][-1] if known and "claimedBy" in known else "",
             "records": records,
-            "names": list(records[0]["values"]) if records else [],
+            "names": list(dict.fromkeys(name for one in records for name in one["values"])),
             "roles": roles,
             "behind": [
                 {
