@@ -1,14 +1,15 @@
 """Pulls of a dataset with every block, object and row verified.
 
-Measured against a raw copy and SHA3-256 of the same bytes in the same run.
+Measured against raw copies of the same bytes with SHA3-256, in the same run: of the folder, and over the way of the pull.
 
-    PYTHONPATH=src:. .odf/venv/bin/python tests/perf/chains/bench_transfer.py [--mb 100] [--slices 1000] [--ways folder,http,s3]
+    PYTHONPATH=src:. .odf/venv/bin/python tests/perf/chains/bench_transfer.py [--mb 100] [--slices 1000] [--ways folder,http,smart,s3]
 
 First what the checks of the slices cost on one core without any transfer: SHA3-256 of their bytes, the same and decoding, the same and the
 logical hash and the rules of rows. A logical hash is SHA3-256 of the decoded values, so a pull hashes incompressible rows twice: on one
 core it cannot be faster than about half of the baseline; with two cores it can, as objects are checked at the same time.
 Slices hold rows of text that does not compress. Each way is pulled into a workspace of its own (folder of objects, SQLite), then pulled once
-more with nothing new. The dataset comes into the bucket by a push, which is timed too.
+more with nothing new. The dataset comes into the bucket and to the node of the Smart protocol by a push, which is timed too.
+Servers are processes of their own on the same cores: processor time is that of the client alone.
 """
 
 from __future__ import annotations
@@ -18,17 +19,19 @@ import contextlib
 import hashlib
 import http.server
 import json
+import multiprocessing
 import os
 import random
+import shutil
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pyarrow as pa
 from pydantic import SecretStr
 
@@ -48,6 +51,7 @@ from odfabric.settings import Settings
 from odfabric.testing.chains import START
 from odfabric.transfer_settings import RemoteBucketKeys
 from odfabric.wiring import Node, open_node, prepare_workspace
+from tests.support.mirror_node import mirror_node
 from tests.support.real_chains import RealChain, remote_files
 from tests.support.servers.s3 import s3_server
 
@@ -55,6 +59,22 @@ COLUMNS = new_slice_schema([pa.field("text", pa.string())], vocabulary=DatasetVo
 ROW_BYTES = 2048
 PIECE = 1024 * 1024
 MB = 1_000_000
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Seconds that passed, and seconds of the processor that this process used."""
+
+    wall_s: float
+    processor_s: float
+
+    @classmethod
+    def now(cls) -> Measured:
+        """The clocks."""
+        return cls(time.perf_counter(), time.process_time())
+
+    def __sub__(self, other: Measured) -> Measured:
+        return Measured(self.wall_s - other.wall_s, self.processor_s - other.processor_s)
 
 
 def write_origin(folder: Path, *, slices: int, slice_bytes: int) -> int:
@@ -88,18 +108,20 @@ def write_origin(folder: Path, *, slices: int, slice_bytes: int) -> int:
     return total
 
 
-def copy_and_hash(origin: Path, into: Path) -> float:
-    """Seconds of the baseline, one file after the other."""
+def copy_and_hash(origin: Path, raw: Callable[[str], Iterable[bytes]], into: Path) -> Measured:
+    """The baseline, one object after the other."""
     into.mkdir()
-    started = time.perf_counter()
+    started = Measured.now()
     for path in sorted((origin / "data").iterdir()):
         digest = hashlib.sha3_256()
-        with path.open("rb") as source, (into / path.name).open("wb") as copy:
-            while piece := source.read(PIECE):
+        with (into / path.name).open("wb") as copy:
+            for piece in raw(f"data/{path.name}"):
                 digest.update(piece)
                 copy.write(piece)
         assert path.name == f"f1620{digest.hexdigest()}"
-    return time.perf_counter() - started
+    took = Measured.now() - started
+    shutil.rmtree(into)
+    return took
 
 
 def parts_of_checks(origin: Path) -> str:
@@ -142,23 +164,93 @@ class Counting(http.server.SimpleHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
-    requests = 0
+    requests: Any = None
 
     def do_GET(self) -> None:
-        type(self).requests += 1
+        with self.requests:
+            self.requests.value += 1
         super().do_GET()
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""
 
 
-@contextlib.contextmanager
-def web_folder(folder: Path) -> Iterator[str]:
+def serve_folder(folder: Path, port: Any, requests: Any) -> None:
+    """The process of the web server."""
+    Counting.requests = requests
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Counting, directory=str(folder))) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_address[1]}/origin"
-        server.shutdown()
+        port.send(server.server_address[1])
+        server.serve_forever()
+
+
+@dataclass(frozen=True)
+class Way:
+    """Where a pull comes from, and how its bytes are read raw: pieces of an object by the path in the dataset."""
+
+    url: str
+    raw: Callable[[str], Iterable[bytes]]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    requests: Callable[[], int] = lambda: 0
+
+
+def over_http(base: str, **headers: str) -> Callable[[str], Iterable[bytes]]:
+    """Objects read one after the other over one connection."""
+    client = httpx.Client(headers=headers, trust_env=False, timeout=60)
+
+    def pieces(path: str) -> Iterator[bytes]:
+        with client.stream("GET", f"{base}/{path}", headers={"accept-encoding": "identity"}) as answer:
+            answer.raise_for_status()
+            yield from answer.iter_raw(PIECE)
+
+    return pieces
+
+
+def from_folder(root: Path) -> Callable[[str], Iterable[bytes]]:
+    """Objects read from files."""
+
+    def pieces(path: str) -> Iterator[bytes]:
+        with (root / path).open("rb") as source:
+            while piece := source.read(PIECE):
+                yield piece
+
+    return pieces
+
+
+@contextlib.contextmanager
+def web_way(folder: Path) -> Iterator[Way]:
+    processes = multiprocessing.get_context("spawn")
+    requests = processes.Value("q", 0)
+    ours, theirs = processes.Pipe()
+    server = processes.Process(target=serve_folder, args=(folder, theirs, requests), daemon=True)
+    server.start()
+    base = f"http://127.0.0.1:{ours.recv()}/origin"
+    try:
+        yield Way(base, over_http(base), requests=lambda: int(requests.value))
+    finally:
+        server.terminate()
+        server.join()
+
+
+@contextlib.contextmanager
+def smart_way(folder: Path) -> Iterator[Way]:
+    with mirror_node(folder / "theirs") as theirs:
+        url = f"odf+{theirs.url}/local/copy"
+        settings = {"remote_tokens": {theirs.url: SecretStr(theirs.token)}}
+        base = f"{theirs.url}/local/copy"
+        yield Way(url, over_http(base, authorization=f"Bearer {theirs.token}"), settings)
+
+
+@contextlib.contextmanager
+def bucket_way() -> Iterator[Way]:
+    with s3_server() as server:
+        bucket, client = server.create_bucket(), server.client()
+        keys = RemoteBucketKeys(access_key=SecretStr(server.access_key), secret_key=SecretStr(server.secret_key))
+        settings = {"remote_s3_keys": {f"s3+{server.endpoint}/{bucket}": keys}}
+
+        def pieces(path: str) -> Iterable[bytes]:
+            return iter(client.get_object(Bucket=bucket, Key=f"origin/{path}")["Body"].iter_chunks(PIECE))
+
+        yield Way(f"s3+{server.endpoint}/{bucket}/origin", pieces, settings)
 
 
 @contextlib.contextmanager
@@ -169,66 +261,78 @@ def workspace(folder: Path, name: str, **settings: Any) -> Iterator[Node]:
         yield node
 
 
-def finished(node: Node, act: Callable[[], Job]) -> tuple[float, dict[str, Any]]:
-    started = time.perf_counter()
+def finished(node: Node, act: Callable[[], Job]) -> tuple[Measured, dict[str, Any]]:
+    started = Measured.now()
     job = node.jobs.work_until_ended(act(), worker="bench", listener=lambda _: None)
     assert job.status is JobStatus.SUCCEEDED, job.error
-    return time.perf_counter() - started, json.loads(job.result or "{}")
+    return Measured.now() - started, json.loads(job.result or "{}")
 
 
-def pull(node: Node, url: str) -> tuple[float, dict[str, Any]]:
+def pull(node: Node, url: str) -> tuple[Measured, dict[str, Any]]:
     alias = DatasetAlias(node.account, Name("copy"))
     return finished(node, lambda: node.requests.pull(PullRequest(dataset=None, alias=alias, url=url)))
 
 
-def push(node: Node, url: str) -> float:
+def push(node: Node, url: str) -> Measured:
     entry = node.datasets.page(after=None, limit=1)[0]
     return finished(node, lambda: node.sharing.push(entry, SendWish(to=url), by=node.operator))[0]
+
+
+def measure(folder: Path, name: str, way: Way, *, megabytes: float, slices: int) -> None:
+    """Raw copies, a pull, and a pull with nothing new."""
+    origin = folder / "origin"
+    with workspace(folder, f"pull-{name}", **way.settings) as node:
+        copy = copy_and_hash(origin, from_folder(origin), folder / "raw")
+        raw = copy_and_hash(origin, way.raw, folder / "raw")
+        before = way.requests()
+        took, result = pull(node, way.url)
+        assert len(result["blocks"]) == slices + 2
+        middle = way.requests()
+        again, result = pull(node, way.url)
+        assert result["upToDate"] is True
+    requests = f", {middle - before} requests, then {way.requests() - middle}" if middle else ""
+    print(
+        f"{name}: pull {megabytes / took.wall_s:.0f} MB/s; of a raw copy of the folder {100 * copy.wall_s / took.wall_s:.0f} %, "
+        f"of one over this way {100 * raw.wall_s / took.wall_s:.0f} %; processor time of the client, ms per MB: pull "
+        f"{1000 * took.processor_s / megabytes:.1f}, raw copy of the folder {1000 * copy.processor_s / megabytes:.1f}, over this way "
+        f"{1000 * raw.processor_s / megabytes:.1f}; nothing new in {1000 * again.wall_s:.0f} ms{requests}; load {os.getloadavg()[0]:.1f}",
+        flush=True,
+    )
+    shutil.rmtree(folder / f"pull-{name}")
+
+
+def send(folder: Path, name: str, way: Way, megabytes: float) -> None:
+    """The dataset, pushed to where the way comes from."""
+    with workspace(folder, f"pushing-{name}", **way.settings) as node:
+        pull(node, f"file://{folder}/origin")
+        took = push(node, way.url)
+        print(f"{name}: push {megabytes / took.wall_s:.0f} MB/s")
+    shutil.rmtree(folder / f"pushing-{name}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--mb", type=int, default=100)
     parser.add_argument("--slices", type=int, default=1000)
-    parser.add_argument("--ways", default="folder,http,s3")
+    parser.add_argument("--ways", default="folder,http,smart,s3")
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory() as temporary, ExitStack() as stack:
+    with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         total = write_origin(folder, slices=asked.slices, slice_bytes=asked.mb * MB // asked.slices)
-        megabytes, url = total / MB, f"file://{folder}/origin"
+        megabytes, origin = total / MB, folder / "origin"
         print(f"{megabytes:.0f} MB in {asked.slices} slices; load {os.getloadavg()[0]:.1f}")
-        print(f"one core: {parts_of_checks(folder / 'origin')}")
-        for way in asked.ways.split(","):
-            settings: dict[str, Any] = {}
-            if way == "http":
-                url = stack.enter_context(web_folder(folder))
-            if way == "s3":
-                server = stack.enter_context(s3_server())
-                bucket = server.create_bucket()
-                url = f"s3+{server.endpoint}/{bucket}/origin"
-                keys = RemoteBucketKeys(
-                    access_key=SecretStr(server.access_key), secret_key=SecretStr(server.secret_key)
-                )
-                settings = {"remote_s3_keys": {f"s3+{server.endpoint}/{bucket}": keys}}
-                with workspace(folder, "pushing", **settings) as node:
-                    pull(node, f"file://{folder}/origin")
-                    seconds = push(node, url)
-                    print(f"s3: push {megabytes / seconds:.1f} MB/s")
-            with workspace(folder, f"pull-{way}", **settings) as node:
-                raw = copy_and_hash(folder / "origin", folder / f"raw-{way}")
-                Counting.requests = 0
-                cpu = time.process_time()
-                seconds, result = pull(node, url)
-                cpu = time.process_time() - cpu
-                assert len(result["blocks"]) == asked.slices + 2
-                requests, Counting.requests = Counting.requests, 0
-                again, result = pull(node, url)
-                assert result["upToDate"] is True
-            counted = f", {requests} requests, then {Counting.requests}" if way == "http" else ""
-            print(
-                f"{way}: pull {megabytes / seconds:.1f} MB/s, raw copy and sha3 {megabytes / raw:.1f} MB/s: "
-                f"{100 * raw / seconds:.0f} %, {cpu:.1f} s of processor time; nothing new in {again * 1000:.0f} ms{counted}"
-            )
+        print(f"one core: {parts_of_checks(origin)}", flush=True)
+        ways = {
+            "folder": partial(contextlib.nullcontext, Way(f"file://{origin}", from_folder(origin))),
+            "http": partial(web_way, folder),
+            "smart": partial(smart_way, folder),
+            "s3": bucket_way,
+        }
+        for name in asked.ways.split(","):
+            with ways[name]() as way:
+                if name in ("smart", "s3"):
+                    send(folder, name, way, megabytes)
+                measure(folder, name, way, megabytes=megabytes, slices=asked.slices)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from typing import BinaryIO
 
 from odfabric.adapters.local_fs.folder_locks import FolderLocks, OneFolderLock
 from odfabric.adapters.local_fs.new_file import regular_file
+from odfabric.adapters.local_fs.small_file import read_at_most
 from odfabric.errors import (
     AlreadyExists,
     Determinate,
@@ -101,7 +102,7 @@ class FolderObjectStore:
     def read_bytes(self, key: str, *, size_max: int) -> bytes:
         """See the port."""
         with self.open(key) as file, _failing(Determinate, key):
-            data = file.read(size_max + 1)
+            data = read_at_most(file, size_max)
         if len(data) > size_max:
             raise LimitExceeded(f"object {key} is larger than {size_max} bytes", limit="size_max", maximum=size_max)
         return data

@@ -16,6 +16,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from odfabric.adapters.local_fs.new_file import new_file
+from odfabric.adapters.local_fs.small_file import read_at_most
 from odfabric.errors import (
     AccessDenied,
     CorruptedSource,
@@ -82,7 +83,7 @@ class FolderRemoteDataset:
     def block(self, block_hash: Multihash) -> bytes:
         """Bytes of a block."""
         with self._open(object_path(BLOCKS, block_hash), "block", str(block_hash)) as file:
-            data = file.read(self._block_bytes_max + 1)
+            data = read_at_most(file, self._block_bytes_max)
         if len(data) > self._block_bytes_max:
             raise _too_large(block_hash, "block_bytes_max", self._block_bytes_max)
         return data
@@ -91,7 +92,7 @@ class FolderRemoteDataset:
         """A small file beside the head."""
         try:
             with self._open(path, "ref", path) as file:
-                data = file.read(REF_BYTES_MAX + 1)
+                data = read_at_most(file, REF_BYTES_MAX)
         except NotFound:
             return None
         if len(data) > REF_BYTES_MAX:
