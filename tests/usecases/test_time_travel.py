@@ -11,9 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odfabric.domain.chain.projection import Record, as_at, as_of, rows
-from odfabric.errors import InvalidRequest
+from odfabric.domain.chain.walk import data_slices_down
+from odfabric.errors import Corrupt, InvalidRequest
+from odfabric.formats.identifiers.dataset_layout import DATA, object_key
 from odfabric.model.instant import Instant
 from odfabric.testing.changelogs import C_FROM, C_TO, A, Change, R
+from odfabric.usecases.state import held_rows
 from odfabric.wiring.node import Node
 from tests.usecases.committed import SNAPSHOT, Committed
 
@@ -73,7 +76,10 @@ class Travelled(Committed):
 
 
 @pytest.mark.parametrize("manifest", [SNAPSHOT, APPEND], ids=["keyed", "without-key"])
-def test_rows_are_those_of_the_domain(manifest: str) -> None:
+@pytest.mark.parametrize("later_share", [held_rows.LATER_SHARE_MAX, 1.0], ids=["chosen", "by-index"])
+def test_rows_are_those_of_the_domain(manifest: str, later_share: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(held_rows, "LATER_SHARE_MAX", later_share)
+
     @settings(max_examples=12, deadline=None)
     @given(blocks=st.lists(st.tuples(steps, st.booleans()), min_size=1, max_size=8), data=st.data())
     def holds(blocks: list[tuple[list[tuple[int, str, int, float]], bool]], data: st.DataObject) -> None:
@@ -89,8 +95,8 @@ def test_rows_are_those_of_the_domain(manifest: str) -> None:
                 keyed = manifest == SNAPSHOT
                 for node in (travelled.node, travelled.plain):
                     assert travelled.found(node, as_at=head.hash) == rows(known, keyed=keyed)
-                held = travelled.found(travelled.node, as_at=head.hash, as_of=moment)
-                assert held == rows(as_of(known, moment), keyed=keyed)
+                    held = travelled.found(node, as_at=head.hash, as_of=moment)
+                    assert held == rows(as_of(known, moment), keyed=keyed)
 
     holds()
 
@@ -111,6 +117,37 @@ def test_states_near_the_head_are_found_by_taking_records_back(tmp_path: Path) -
     # Far from the head, fewer records are before the block than between it and the index.
     assert sources[0] == "chain"
     assert sources[-8:] == ["index"] * 8
+
+
+def test_rows_held_near_the_head_are_found_from_the_index(tmp_path: Path) -> None:
+    travelled = Travelled(tmp_path)
+    travelled.step([(1, key, 0, 1.0) for key in map(chr, range(ord("a"), ord("z")))])
+    for number in range(1, 13):
+        key = "abc"[number % 3]
+        travelled.step([(0 if number % 5 == 0 else 1, key, 100 * number + at, 2.0) for at in range(2)])
+    travelled.node.indexes.bring_forward(travelled.entry, lambda _: None)
+    for time in (-1, 0, 150, 900, 1150, 1200, 10_000):
+        moment = Instant.from_millis(time)
+        found = travelled.read(travelled.node, as_of=moment)
+        plain = travelled.read(travelled.plain, as_of=moment)
+        assert repr(found["data"]) == repr(plain["data"])
+        # Long ago, most records had not happened.
+        assert (found["source"], plain["source"]) == ("index" if time >= 900 else "chain", "chain")
+
+
+def test_slices_whose_records_all_happen_later_are_not_read(tmp_path: Path) -> None:
+    travelled = Travelled(tmp_path)
+    for number in range(4):
+        travelled.step([(1, "abcd"[number], 100 * number, 1.0)])
+    moment = Instant.from_millis(150)
+    before = travelled.found(travelled.plain, as_of=moment)
+    for data in list(data_slices_down(travelled.plain.repository.blocks(travelled.entry.id), travelled.heads[-1].hash))[
+        :2
+    ]:
+        travelled.memory.objects.delete(object_key(travelled.entry.id, DATA, data.physical_hash))
+    assert travelled.found(travelled.plain, as_of=moment) == before
+    with pytest.raises(Corrupt):
+        travelled.found(travelled.plain, as_of=Instant.from_millis(350))
 
 
 def test_an_event_time_that_is_no_time_is_refused(tmp_path: Path) -> None:

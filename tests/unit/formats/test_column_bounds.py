@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from odfabric.formats.parquet.column_bounds import column_bounds
+from odfabric.formats.parquet.column_bounds import TimeBounds, column_bounds, time_bounds
 
 
 @pytest.mark.parametrize(
@@ -22,3 +22,30 @@ def test_bounds_are_of_all_records_or_none(tmp_path: Path, values: list[int | No
     assert column_bounds(tmp_path / "file", "u") is None
     pq.write_table(table, tmp_path / "file", write_statistics=False)
     assert column_bounds(tmp_path / "file", "t") is None
+
+
+BEFORE_CHRIST = -65_000_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "bounds"),
+    [
+        (pa.timestamp("ms", "UTC"), [5, BEFORE_CHRIST, 7], TimeBounds(BEFORE_CHRIST, 7)),
+        (pa.timestamp("us", "UTC"), [-1, 1001], TimeBounds(-1, 2)),
+        (pa.date32(), [-1, 2], TimeBounds(-86_400_000, 172_800_000)),
+        (pa.timestamp("ms", "UTC"), [5, None], None),
+        (pa.int64(), [1, 2], None),
+        (pa.string(), ["2026-01-01"], None),
+        (pa.timestamp("ms", "UTC"), [], None),
+    ],
+    ids=["before-christ", "finer", "dates", "null", "number", "text", "no-rows"],
+)
+def test_times_are_bounded_in_milliseconds(
+    tmp_path: Path, kind: pa.DataType, values: list[object], bounds: TimeBounds | None
+) -> None:
+    table = pa.table({"t": pa.array(values, kind)})
+    pq.write_table(table, tmp_path / "file", row_group_size=1)
+    assert time_bounds(tmp_path / "file", "t") == bounds
+    assert time_bounds(tmp_path / "file", "u") is None
+    pq.write_table(table, tmp_path / "file", write_statistics=False)
+    assert time_bounds(tmp_path / "file", "t") is None

@@ -16,11 +16,12 @@ from pathlib import Path
 from odfabric.domain.chain.bounds import check_numbers
 from odfabric.domain.chain.state import ChainState
 from odfabric.domain.chain.walk import read_state
-from odfabric.errors import ChainsDiverged, Corrupt, InvalidBlock, NotFound
+from odfabric.errors import ChainsDiverged, Corrupt, InvalidBlock, InvalidData, NotFound
 from odfabric.formats.blocks.block import block_hash, decode_block
 from odfabric.formats.identifiers.dataset_layout import CHECKPOINTS, DATA, block_key, object_key
 from odfabric.formats.identifiers.physical_hash import KnownFiles, physical_hash
 from odfabric.formats.identifiers.references import parse_name
+from odfabric.formats.parquet.column_bounds import TimeBounds, time_bounds
 from odfabric.model.commit import BlockRow, CatalogEntry, Head
 from odfabric.model.identity import DatasetAlias, DatasetId, DatasetRef, Name
 from odfabric.model.metadata import MetadataBlock
@@ -34,6 +35,8 @@ CHECKPOINTS_KNOWN_MAX = 4096
 """Files of checkpoints that a process remembers to have hashed."""
 SLICES_KNOWN_MAX = 16_384
 """Files of slices that a process remembers to have hashed."""
+SLICE_TIMES_KNOWN_MAX = 65_536
+"""Slices of which a process remembers the first and the last time."""
 _REPAIRS = {CHECKPOINTS: "`odf system replay` of that dataset makes its checkpoints again"}
 """What to do where an object of a folder is lost."""
 
@@ -92,6 +95,7 @@ class Repository:
         self._states = Remembered[DatasetId, ChainState](states_cached_max)
         self._checkpoints = KnownFiles(CHECKPOINTS_KNOWN_MAX)
         self._slices = KnownFiles(SLICES_KNOWN_MAX)
+        self._slice_times = Remembered[tuple[Multihash, str], tuple[TimeBounds | None]](SLICE_TIMES_KNOWN_MAX)
 
     def seen_through(self, catalog: Catalog, account: Name) -> Repository:
         """The same repository as somebody sees it.
@@ -187,6 +191,24 @@ class Repository:
         A question about one record must not hash the whole history.
         """
         self._materialize_known(dataset, DATA, name, path, self._slices)
+
+    def slice_times(self, dataset: DatasetId, name: Multihash, column: str, *, folder: Path) -> TimeBounds | None:
+        """Bounds of a column of times by the statistics of a slice, None if they are not known.
+
+        The slice is fetched into `folder` once by a process. Raises Corrupt.
+        """
+        known = self._slice_times.get((name, column))
+        if known is None:
+            path = folder / str(name)
+            self.materialize_slice(dataset, name, path)
+            try:
+                known = (time_bounds(path, column),)
+            except InvalidData as error:
+                message = f"{DATA} object {name} of {dataset} cannot be read: {error.message}"
+                raise Corrupt(message, object_name=str(name)) from error
+            path.unlink()
+            self._slice_times.put((name, column), known)
+        return known[0]
 
     def _materialize_known(
         self, dataset: DatasetId, folder: str, name: Multihash, path: Path, known: KnownFiles

@@ -24,7 +24,8 @@ from odfabric.ports.datasets.exchange import Exchange
 from odfabric.ports.datasets.state_index import StateIndex
 from odfabric.usecases.chain.moments import block_at, state_at
 from odfabric.usecases.chain.repository import Repository
-from odfabric.usecases.state.time_travel import TravelPorts, rows_held, rows_known
+from odfabric.usecases.state.held_rows import rows_held
+from odfabric.usecases.state.time_travel import TravelPorts, rows_known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +83,7 @@ def read_state(entry: CatalogEntry, asked: ReadState, *, ports: StatePorts) -> d
         rows, source = rows_known(entry, block, schema, ports=travel)
     else:
         check_event_time(schema, state.vocabulary.event_time, field="asOf")
-        rows, source = rows_held(entry, block, state, schema, asked.as_of, ports=travel), "chain"
+        rows, source = rows_held(entry, block, state, schema, asked.as_of, ports=travel)
     skip = min(asked.skip, rows.num_rows)
     # A table without columns would believe any length.
     shown = rows.slice(skip, min(asked.limit, rows.num_rows - skip))

@@ -1,8 +1,8 @@
-"""The rows of a dataset at a block, and those of them that held at an event time.
+"""The rows of a dataset at a block.
 
 Invariant: every way to the rows gives the same ones. The state at a block is the nearest state that the index keeps with the records
-between the two added or taken back, or the sum of all records before it, whichever reads fewer records. What held at an event time is
-read from the records up to the block. Source: docs/reference/time.md; ADR 0015; ADR 0071.
+between the two added or taken back, or the sum of all records before it, whichever reads fewer records. Not here: event times
+(`held_rows`). Source: docs/reference/time.md; ADR 0015; ADR 0071.
 """
 
 from __future__ import annotations
@@ -14,17 +14,13 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from odfabric.domain.chain.projection import projection_keys
 from odfabric.domain.chain.schema_evolution import current_schema
-from odfabric.domain.chain.state import ChainState
 from odfabric.domain.chain.state_index import index_definition, row_columns
 from odfabric.errors import Corrupt, External, LimitExceeded, NotFound
 from odfabric.formats.slices.arrow_schema import data_schema_to_arrow
 from odfabric.formats.slices.state_rows import Changes, in_order, repeated
-from odfabric.formats.slices.time_rows import happened, last_rows
 from odfabric.model.commit import BlockRow, CatalogEntry
 from odfabric.model.data_schema import DataSchema
-from odfabric.model.instant import Instant
 from odfabric.model.metadata import DataSlice
 from odfabric.model.multihash import Multihash
 from odfabric.model.state_index import IndexDefinition, IndexFrontier, IndexMode
@@ -32,7 +28,7 @@ from odfabric.ports.datasets.exchange import Exchange
 from odfabric.ports.datasets.state_index import StateIndex
 from odfabric.usecases.chain.repository import Repository
 from odfabric.usecases.state.index_state import usable_frontier
-from odfabric.usecases.state.replay import applied, changes_of, net_rows, records_of, slices_up
+from odfabric.usecases.state.replay import applied, changes_of, net_rows, slices_up
 
 _log = logging.getLogger(__name__)
 
@@ -65,6 +61,14 @@ def rows_known(entry: CatalogEntry, block: BlockRow, schema: DataSchema, *, port
 
     `schema` has the columns of rows at the block.
     """
+    known, keys, source = rows_unordered(entry, block, schema, ports=ports)
+    return in_order(known, [key for key in keys if key in known.column_names]), source
+
+
+def rows_unordered(
+    entry: CatalogEntry, block: BlockRow, schema: DataSchema, *, ports: TravelPorts
+) -> tuple[pa.Table, tuple[str, ...], str]:
+    """As `rows_known` in no order, with the keys."""
     _, present = ports.repository.current(entry.id)
     definition = index_definition(present)
     keys: tuple[str, ...] = ()
@@ -75,7 +79,7 @@ def rows_known(entry: CatalogEntry, block: BlockRow, schema: DataSchema, *, port
             way = _from_index(definition, block, ports.index, ports)
     source = "chain" if way is None else "index"
     if way is None:
-        way = _Way((), _slices(entry, block.hash, None, ports))
+        way = _Way((), slices_until(entry, block.hash, ports))
     # The index has the columns of today: a block has the same or fewer, and of the others only nulls.
     columns = row_columns(present, current_schema(present) or DataSchema(fields=()))
     arrow = data_schema_to_arrow(DataSchema(fields=columns), encodings=False)
@@ -88,40 +92,12 @@ def rows_known(entry: CatalogEntry, block: BlockRow, schema: DataSchema, *, port
     else:
         rows, counts = net_rows((), changes, arrow, rows_max=ports.rows_max)
     wanted = data_schema_to_arrow(schema, encodings=False)
-    known = repeated(rows, counts).select(wanted.names).cast(wanted)
-    return in_order(known, [key for key in keys if key in wanted.names]), source
+    return repeated(rows, counts).select(wanted.names).cast(wanted), keys, source
 
 
-def rows_held(
-    entry: CatalogEntry,
-    block: BlockRow,
-    state: ChainState,
-    schema: DataSchema,
-    moment: Instant,
-    *,
-    ports: TravelPorts,
-) -> pa.Table:
-    """The rows that held at a moment, by what is known after a block.
-
-    In order of key. `state` is that of the block, `schema` has the columns of its rows, one of which is the event time.
-    """
-    columns = data_schema_to_arrow(schema, encodings=False)
-    keys = tuple(key for key in projection_keys(state))
-    if not columns.names or not set(keys) <= set(columns.names):
-        keys = ()
-    slices = _slices(entry, block.hash, None, ports) if columns.names else ()
-    records = records_of(
-        entry.id, slices, columns, state.vocabulary, repository=ports.repository, exchange=ports.exchange
-    )
-    changes = (happened(one, state.vocabulary.event_time, moment) for one in records)
-    if keys:
-        return in_order(last_rows(changes, columns, keys, rows_max=ports.rows_max), keys)
-    rows, counts = net_rows((), changes, columns, rows_max=ports.rows_max)
-    return in_order(repeated(rows, counts), ())
-
-
-def _slices(entry: CatalogEntry, head: Multihash, after: Multihash | None, ports: TravelPorts) -> Sequence[DataSlice]:
-    return slices_up(entry.id, head, after=after, repository=ports.repository, blocks_max=ports.blocks_max)
+def slices_until(entry: CatalogEntry, block: Multihash, ports: TravelPorts) -> Sequence[DataSlice]:
+    """All slices up to a block, oldest first. Raises as `slices_up`."""
+    return slices_up(entry.id, block, after=None, repository=ports.repository, blocks_max=ports.blocks_max)
 
 
 def _taken_back(changes: Iterable[Changes]) -> Iterator[Changes]:
