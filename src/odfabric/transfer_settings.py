@@ -71,6 +71,12 @@ class TransferSettings(BaseSettings):
     transfer_resumes_max: int = Field(
         5, ge=0, le=100, description="How often a download that broke off goes on where it broke before it fails"
     )
+    partial_downloads_max: int = Field(
+        32, ge=0, le=10_000, description="Downloads that broke off of which the next pull finds what came. 0 = none"
+    )
+    partial_download_age_s_max: float = Field(
+        24 * 3600.0, gt=0, description="Age at which what came of such a download is given up, in seconds"
+    )
     smart_transfers_at_once_max: int = Field(
         8, ge=1, le=100, description="Pulls and pushes by the Smart protocol that this node serves at once"
     )

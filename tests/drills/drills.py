@@ -31,7 +31,7 @@ from odfabric.usecases.verification.verification_run import VerifyOptions
 from odfabric.wiring import Node
 from odfabric.wiring.places.database_place import database_place
 from odfabric.wiring.places.keys import node_sealing
-from tests.drills import scenario
+from tests.drills import scenario, smart_drills
 from tests.drills.head_scenario import begin_again, prove
 from tests.drills.people import check_people, lives, people_of
 from tests.drills.places import InFolder, Place, Places
@@ -337,12 +337,23 @@ def check_secrets(place: Place) -> set[bytes]:
     return marks
 
 
+def talks_as(role: str, *, pushes: bool) -> Act:
+    """A conversation of the Smart protocol in which the process of this role dies."""
+    dies = smart_drills.client_dies if role == "client" else smart_drills.server_dies
+
+    def act(places: Places, folder: Path, armed: str, prepared: Prepared) -> None:
+        dies(places, folder, armed, pushes=pushes)
+
+    return act
+
+
 OF_PEOPLE = ("account.", "relation.", "token.", "invitation.", "device.", "audit.")
 OF_KEYS = ("node_key.", "sealed.")
 OF_DESK = ("chain.rename", "saved_query.", "variable.")
 OF_SHARING = ("repository.", "alias.", "destination.", "chain.replace")
 OF_HEADS = ("head_log.", "keys.keep")
 OF_PARTS = ("parts.",)
+OF_TALKS = ("talk.", "link.", "peer.")
 OF_FLOWS = ("flow.delete", "flow.drop_run", "flow.forget", "role.")
 ELSEWHERE = (
     "chain.adopt",
@@ -354,6 +365,7 @@ ELSEWHERE = (
     *OF_SHARING,
     *OF_HEADS,
     *OF_PARTS,
+    *OF_TALKS,
     *OF_FLOWS,
     *OF_PEOPLE,
     *OF_KEYS,
@@ -399,6 +411,7 @@ def drills_of(*, shared: bool) -> list[Drill]:
         *(Drill("tidies", armed, tidies) for armed in points if armed.startswith(OF_DESK) and not shared),
         *(Drill("shares", armed, shares) for armed in points if armed.startswith(OF_SHARING) and not shared),
         *(Drill("proves", armed, proves) for armed in points if armed.startswith(OF_HEADS) and not shared),
+        *(() if shared else _talks()),
         *(Drill("uploads", armed, uploads) for armed in points if armed.startswith(OF_PARTS) and not shared),
         # They do not ask where heads of record lie.
         *(Drill("people", armed, people) for armed in points if armed.startswith(OF_PEOPLE) and not shared),
@@ -416,6 +429,26 @@ def drills_of(*, shared: bool) -> list[Drill]:
             for armed in points
             if armed.startswith("index.")
         ),
+    ]
+
+
+def _talks() -> list[Drill]:
+    """Each role and direction, killed at each step of the exchange."""
+    found = {
+        ("client", True): [
+            *smart_drills.CLIENT_PUSHES,
+            *smart_drills.ENDS,
+            *smart_drills.UPLOADS,
+            *smart_drills.LOGS,
+        ],
+        ("client", False): [*smart_drills.CLIENT_PULLS, *smart_drills.ENDS],
+        ("server", True): [*smart_drills.SERVER_TAKES, *smart_drills.STORES],
+        ("server", False): smart_drills.SERVER_GIVES,
+    }
+    return [
+        Drill(f"{role} {'pushes' if pushes else 'pulls'}", armed, talks_as(role, pushes=pushes))
+        for (role, pushes), points in found.items()
+        for armed in points
     ]
 
 

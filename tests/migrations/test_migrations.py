@@ -18,10 +18,13 @@ from sqlalchemy.pool import NullPool
 from odfabric.adapters.sql.database import Database
 from odfabric.adapters.sql.datasets.chains import SqlChains
 from odfabric.adapters.sql.every_table import metadata
+from odfabric.adapters.sql.jobs.jobs import SqlJobs
 from odfabric.adapters.sql.tables import SCHEMA_REVISION
 from odfabric.adapters.sql.upgrade import MIGRATIONS, REVISION_TABLE, downgrade, upgrade
 from odfabric.errors import Corrupt, Determinate
-from odfabric.testing.conformance.examples import hashes_down, new_chain
+from odfabric.formats.jobs.send_request import write_send_request
+from odfabric.model.jobs.requests import Envelope, SendRequest, SendWish
+from odfabric.testing.conformance.examples import entry_of, hashes_down, new_chain
 from odfabric.testing.conformance.together import outcomes_of_processes, outcomes_of_threads
 
 
@@ -141,6 +144,29 @@ def test_the_file_is_for_its_owner_and_logs_ahead(file: Path, url: str) -> None:
     assert file.stat().st_mode & 0o777 == 0o600
     with closing(sqlite3.connect(file)) as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_pushes_elsewhere_of_before_name_their_dataset(file: Path, url: str) -> None:
+    dataset = entry_of("flights").id
+    requests = {
+        "whole": write_send_request(SendRequest(dataset, SendWish(to='say "dataset": "did:odf:fed01')), Envelope()),
+        "damaged": "{" + str(dataset)[:60],
+    }
+    upgrade(url)
+    downgrade(url, to="0017")
+    with closing(sqlite3.connect(file)) as connection:
+        for name, request in requests.items():
+            connection.execute(
+                "INSERT INTO jobs (id, kind, account, request, status, attempts, due_at, fence, created_at, updated_at)"
+                " VALUES (?, 'send', 'local', ?, 'succeeded', 1, 0, 1, 0, 0)",
+                (name, request),
+            )
+        connection.commit()
+    upgrade(url)
+    database = Database(url)
+    assert [job.id for job in SqlJobs(database).page(about=dataset, limit=9)] == ["whole"]
+    assert [job.id for job in SqlJobs(database).page(limit=9)] == ["damaged", "whole"]
+    database.close()
 
 
 class Upgrading:

@@ -5,7 +5,7 @@ And the same with drills in between.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from odfabric.adapters.memory.subscriptions.signals import MemorySignals
@@ -41,7 +41,7 @@ from odfabric.ports.subscriptions.cursors import Cursors
 from odfabric.ports.subscriptions.outbox import Outbox
 from odfabric.ports.subscriptions.signals import Signals
 from odfabric.ports.subscriptions.subscriptions import Deliveries, Subscriptions
-from odfabric.ports.transfer.conversations import Conversations, LinkedObjects
+from odfabric.ports.transfer.conversations import Conversation, Conversations, LinkedObjects
 from odfabric.ports.transfer.destinations import Destinations, RemoteStores
 from odfabric.ports.transfer.nodes import RemoteNodes
 from odfabric.ports.transfer.repositories import RemoteRepositories
@@ -94,6 +94,8 @@ class NodePorts:
     keys: DatasetKeys
     clock: Clock
     entropy: Entropy
+    begun_by_peer: Callable[[Conversation], Conversation] = lambda talk: talk
+    """Through what a conversation goes that a peer has begun."""
     signals: Signals = field(default_factory=MemorySignals)
     own_part: str = ""
     """What keeps staged uploads of this node apart in objects that it shares with others; empty or ending with a slash."""
@@ -150,9 +152,10 @@ def intercepted(ports: NodePorts, interceptor: Interceptor) -> NodePorts:
         remotes=interceptor.remotes(ports.remotes),
         destinations=interceptor.destinations(ports.destinations),
         remote_stores=ports.remote_stores,
-        remote_nodes=ports.remote_nodes,
-        conversations=ports.conversations,
-        linked_objects=ports.linked_objects,
+        remote_nodes=interceptor.remote_nodes(ports.remote_nodes),
+        conversations=interceptor.conversations(ports.conversations),
+        linked_objects=interceptor.linked_objects(ports.linked_objects),
+        begun_by_peer=interceptor.conversation,
         webhooks=interceptor.webhooks(ports.webhooks),
         keys=interceptor.keys(ports.keys),
         clock=ports.clock,

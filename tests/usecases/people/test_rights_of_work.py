@@ -12,7 +12,7 @@ from odfabric.domain.people.access import Subject
 from odfabric.errors import AccessDenied, NotFound
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.jobs.job import Job, JobStatus
-from odfabric.model.jobs.requests import PullRequest
+from odfabric.model.jobs.requests import PullRequest, SendWish
 from odfabric.model.people.account import DatasetRole
 from odfabric.model.people.credential import Scope
 from odfabric.usecases.ingestion.push_data import PushData
@@ -238,3 +238,18 @@ def test_nothing_is_delivered_for_whoever_has_lost_the_right(shared: Shared, end
         node.background.deliver(delivery)
     assert memory.webhooks.received == []
     assert node.webhooks.seen(shared.entry, by=shared.people.subject("ann")) == []
+
+
+def test_a_push_elsewhere_is_seen_by_those_who_may_change_its_dataset(shared: Shared) -> None:
+    node, ann = shared.people.memory.node, shared.people.subject("ann")
+    job = node.sharing.push(shared.entry, SendWish(to="file:///shelf/x/"), by=ann)
+    assert (job.dataset_id, job.about) == (None, shared.entry.id)
+    assert node.jobs.get(job.id, by=shared.bob).id == job.id
+    assert [each.id for each in node.browsing.transfers_seen(shared.entry, limit=9, by=shared.bob)] == [job.id]
+    limited = replace(ann, datasets=frozenset({shared.entry.id}))
+    assert node.jobs.get(job.id, by=limited).id == job.id
+    shared.role(DatasetRole.READER)
+    assert node.browsing.transfers_seen(shared.entry, limit=9, by=shared.bob) == []
+    for by in (shared.bob, replace(ann, datasets=frozenset())):
+        with pytest.raises(NotFound):
+            node.jobs.get(job.id, by=by)

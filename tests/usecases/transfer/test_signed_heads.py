@@ -53,6 +53,18 @@ def lay(shelf: ObjectStore, files: dict[str, bytes]) -> None:
             shelf.put_bytes(key, data)
 
 
+class Asked(dict[str, bytes]):
+    """Files of a place, which notes what is read."""
+
+    def __init__(self, files: dict[str, bytes]) -> None:
+        super().__init__(files)
+        self.paths: list[str] = []
+
+    def get(self, path: str, default: Any = None) -> Any:
+        self.paths.append(path)
+        return super().get(path, default)
+
+
 def rule_of(parties: Parties) -> str:
     """What a verification of the shelf by the other party finds first.
 
@@ -83,13 +95,13 @@ class TestTravels:
         for path in (HEAD_LOG, HEAD_SIGNATURE):
             assert parties.theirs.node.heads.file(parties.copy, path) == parties.shelf.read_bytes(path, size_max=9999)
 
-    def test_nothing_new_is_seen_by_the_head_and_its_signature(self, parties: Parties) -> None:
+    def test_nothing_new_is_seen_by_three_small_files(self, parties: Parties) -> None:
         parties.pull()
-        log = parties.shelf.read_ref(HEAD_LOG)
-        parties.shelf.delete(HEAD_LOG)
+        asked = Asked(kept(parties.shelf))
+        parties.theirs.remotes.publish(PLACE, asked)
         assert parties.pull()["upToDate"] is True
-        assert log is not None
-        parties.shelf.write_ref(HEAD_LOG, log)
+        assert asked.paths == [HEAD, HEAD_SIGNATURE, HEAD_LOG]
+        parties.theirs.remote_stores.share(PLACE, parties.shelf)
         parties.ours.node.heads.rotate(parties.entry, by=parties.ours.node.operator)
         parties.push()
         assert parties.pull()["upToDate"] is True
@@ -211,6 +223,29 @@ class TestTampering:
         assert moves(parties.theirs, parties.copy) == moves(parties.ours, parties.entry)
         audit = [each.entry.detail for each in parties.theirs.node.ports.audit.page(limit=100)]
         assert any(detail.get("headLog") == "replaced" for detail in audit)
+
+    @pytest.mark.parametrize("gone", [(HEAD_LOG,), (HEAD_SIGNATURE,), (HEAD_LOG, HEAD_SIGNATURE)])
+    def test_a_pull_of_nothing_new_names_files_that_were_taken_away(
+        self, parties: Parties, gone: tuple[str, ...]
+    ) -> None:
+        parties.pull()
+        for path in gone:
+            parties.shelf.delete(path)
+        refused = parties.pull()
+        assert (refused.get("code"), refused["message"].split(":")[0]) == ("corrupted-source", "missing")
+
+    def test_a_pull_of_nothing_new_names_a_changed_entry(self, parties: Parties) -> None:
+        parties.pull()
+        text = str(parties.shelf.read_ref(HEAD_LOG))
+        at = text.index('"kind":"append"')
+        parties.shelf.write_ref(HEAD_LOG, text[:at] + text[at:].replace("append", "reset", 1))
+        assert parties.pull().get("code") == "corrupted-source"
+
+    def test_who_has_only_verified_a_place_misses_its_log_too(self, parties: Parties) -> None:
+        assert rule_of(parties) == ""
+        for path in (HEAD_LOG, HEAD_SIGNATURE):
+            parties.shelf.delete(path)
+        assert "missing" in parties.pull()["message"]
 
     def test_a_log_that_was_taken_away(self, parties: Parties) -> None:
         parties.pull()

@@ -13,15 +13,18 @@ from contextlib import suppress
 from pathlib import Path
 
 FILES_MAX = 32
-AGE_S_MAX = 24 * 3600
+AGE_S_MAX = 24 * 3600.0
 MARK_BYTES_MAX = 1024
 
 
 class PartialDownloads:
     """A folder of partial files; None: nothing is kept. Several processes may use it."""
 
-    def __init__(self, folder: Path | None) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path | None, *, files_max: int = FILES_MAX, age_s_max: float = AGE_S_MAX) -> None:
+        """`files_max` 0: nothing is kept. A file goes when it is older than `age_s_max` seconds and another one comes."""
+        self._folder = folder if files_max else None
+        self._files_max = files_max
+        self._age_s_max = age_s_max
 
     def take(self, url: str, into: Path) -> str | None:
         """Move what was kept of `url` to `into`, and give its entity tag.
@@ -51,11 +54,11 @@ class PartialDownloads:
             os.replace(partial, part)
 
     def _make_room(self, folder: Path) -> None:
-        """Remove the oldest beyond `FILES_MAX`, and those older than `AGE_S_MAX`."""
+        """Remove the oldest, until one more may come, and those that are too old."""
         parts = sorted(folder.glob("*.part"), key=lambda each: each.stat().st_mtime)
-        oldest = time.time() - AGE_S_MAX
+        oldest = time.time() - self._age_s_max
         for number, each in enumerate(parts):
-            if number <= len(parts) - FILES_MAX or each.stat().st_mtime < oldest:
+            if number <= len(parts) - self._files_max or each.stat().st_mtime < oldest:
                 each.unlink(missing_ok=True)
                 each.with_suffix(".tag").unlink(missing_ok=True)
 

@@ -48,13 +48,18 @@ class HttpRemoteDatasets:
     """`ports.sources.egress.RemoteDatasets` for http(s):// and odf+http(s)://."""
 
     def __init__(
-        self, egress: Egress, *, block_bytes_max: int, resumes_max: int = 5, partial_folder: Path | None = None
+        self,
+        egress: Egress,
+        *,
+        block_bytes_max: int,
+        resumes_max: int = 5,
+        partials: PartialDownloads | None = None,
     ) -> None:
         """`resumes_max` is how often a download that broke off goes on.
 
-        What still is not whole is kept in `partial_folder` for the next attempt.
+        What still is not whole is kept in `partials` for the next attempt.
         """
-        self._partials = PartialDownloads(partial_folder)
+        self._partials = partials or PartialDownloads(None)
         self._egress = egress
         self._resumes_max = resumes_max
         self._block_bytes_max = block_bytes_max

@@ -42,7 +42,7 @@ from odfabric.adapters.sql.column_types import (
     folded_text,
 )
 
-SCHEMA_REVISION = "0017"
+SCHEMA_REVISION = "0018"
 """The newest migration that this code needs."""
 
 NAME_CHARACTERS_MAX = 100
@@ -332,6 +332,8 @@ jobs = Table(
     Column("fence", BigInteger, nullable=False),
     Column("created_at", InstantNanos, nullable=False),
     Column("updated_at", InstantNanos, nullable=False),
+    # The dataset that the job names without waiting in its queue.
+    Column("about_id", DatasetIdText),
     sqlite_autoincrement=True,
 )
 
@@ -360,6 +362,8 @@ Index(
     sqlite_where=_UNFINISHED,
     postgresql_where=_UNFINISHED,
 )
+_ABOUT = text("about_id IS NOT NULL")
+Index("jobs_about_id_idx", jobs.c.about_id, jobs.c.position, sqlite_where=_ABOUT, postgresql_where=_ABOUT)
 Index("jobs_unfinished_idx", jobs.c.position, sqlite_where=_UNFINISHED, postgresql_where=_UNFINISHED)
 
 

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 from odfabric.model.source import FetchStepMqtt
 from odfabric.ports.datasets.catalog import Catalog
@@ -47,7 +47,9 @@ from odfabric.ports.sources.variables import Variables
 from odfabric.ports.subscriptions.cursors import Cursors
 from odfabric.ports.subscriptions.outbox import Outbox
 from odfabric.ports.subscriptions.subscriptions import Deliveries, Subscriptions
+from odfabric.ports.transfer.conversations import Conversation, Conversations, LinkedObjects
 from odfabric.ports.transfer.destinations import Destination, Destinations
+from odfabric.ports.transfer.nodes import RemoteNodes
 from odfabric.ports.transfer.repositories import RemoteRepositories
 
 Port = TypeVar("Port")
@@ -313,6 +315,12 @@ DESTINATION = PortCalls(
 REMOTE = PortCalls(
     reads={"head": "remote.head", "block": "remote.block", "ref": "remote.ref", "download": "remote.download"}
 )
+TALK = PortCalls(effects={"say": "talk.say", "end": "talk.end"}, reads={"hear": "talk.hear"})
+LINKED = PortCalls(effects={"upload": "link.upload"}, reads={"download": "link.download"})
+PEERS = PortCalls(
+    effects={"send_ref": "peer.send_ref"},
+    reads={name: f"peer.{name}" for name in ("has_accounts", "own_account", "name_of", "search")},
+)
 EXCHANGE = PortCalls(reads={"session": "exchange.session"})
 
 
@@ -487,6 +495,22 @@ class Interceptor(ABC):
         """Places that datasets are pushed to."""
         return _Destinations(port, self)
 
+    def conversation(self, talk: Conversation) -> Conversation:
+        """A conversation that a peer has begun, or this node."""
+        return self.wrap(talk, TALK)
+
+    def conversations(self, port: Conversations) -> Conversations:
+        """Conversations with other nodes."""
+        return _Conversations(port, self)
+
+    def linked_objects(self, port: LinkedObjects) -> LinkedObjects:
+        """Objects at URLs that peers name."""
+        return self.wrap(port, LINKED)
+
+    def remote_nodes(self, port: RemoteNodes) -> RemoteNodes:
+        """What other nodes answer, and take."""
+        return self.wrap(port, PEERS)
+
     def remotes(self, port: RemoteDatasets) -> RemoteDatasets:
         """Datasets elsewhere."""
         return _Remotes(port, self)
@@ -543,6 +567,20 @@ class _Remotes:
     def open(self, url: str, *, token: str | None = None) -> RemoteDataset:
         """See the port."""
         return self._interceptor.wrap(self._port.open(url, token=token), REMOTE)
+
+
+class _Conversations:
+    """Begins conversations and intercepts what is said."""
+
+    def __init__(self, port: Conversations, interceptor: Interceptor) -> None:
+        self._port = port
+        self._interceptor = interceptor
+
+    @contextmanager
+    def open(self, url: str, verb: Literal["pull", "push"]) -> Iterator[Conversation]:
+        """See the port."""
+        with self._port.open(url, verb) as talk:
+            yield self._interceptor.conversation(talk)
 
 
 class _Destinations:

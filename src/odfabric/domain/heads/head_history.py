@@ -15,6 +15,7 @@ from odfabric.model.heads.head_log import (
     FIRST_KINDS,
     FORWARD_KINDS,
     HANDED_OVER,
+    HeadMove,
     HeadStatement,
     SeenHead,
     SignedMove,
@@ -201,26 +202,34 @@ def check_head_is_signed(head: Multihash, moves: Iterable[SignedMove], *, seen: 
         )
 
 
-def check_lineage(moves: Sequence[SignedMove], number_of: Callable[[Multihash], int | None]) -> None:
+def check_lineage(
+    moves: Sequence[SignedMove], number_of: Callable[[Multihash], int | None], *, continued: bool = False
+) -> None:
     """Check that moves which claim to go forwards do, in the chain of the newest head.
 
     `number_of` gives the sequence number of a block of that chain, None for one that is not in it. History before the last entry that
-    rewrote it is gone and is not judged. Raises CorruptedSource by rule `head-log-tampered`.
+    rewrote it is gone and is not judged. With `continued` later entries are to come, one of which may rewrite what the last of `moves` made.
+    Raises CorruptedSource by rule `head-log-tampered`.
     """
     after: int | None = None
     for each in reversed(moves):
         move = each.move
         number = number_of(move.new_head)
-        if number is None:
+        if number is None and not (continued and after is None):
             raise tampered(
                 f"entry {move.sequence} of the head log: block {move.new_head} is not in the chain, and no later entry "
                 "says that history was rewritten"
             )
-        if after is not None and number > after:
+        if number is not None and after is not None and number > after:
             raise tampered(f"entry {move.sequence} of the head log goes on at an older block without saying so")
-        after = number
-        if move.kind not in FORWARD_KINDS and move.kind != HANDED_OVER:
+        after = number if number is not None else after
+        if rewrites_history(move):
             return
+
+
+def rewrites_history(move: HeadMove) -> bool:
+    """Whether what the head was before this entry may be gone from the chain."""
+    return move.kind not in FORWARD_KINDS and move.kind != HANDED_OVER
 
 
 def refusal(rule: str, message: str, hint: str) -> CorruptedSource:

@@ -1,6 +1,6 @@
 """The request of a job that pushes a dataset elsewhere, as its row keeps it.
 
-The job is of no dataset, so that those who write to it do not wait; its request names the one that is pushed.
+The job is of no dataset's queue, so that writers do not wait for it; its request names the one that is pushed, and so does its row.
 """
 
 from __future__ import annotations

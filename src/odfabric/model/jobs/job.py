@@ -68,7 +68,8 @@ class NewJob:
 
     `request` is JSON text that `formats.jobs` writes. Of unfinished jobs with one `dedup_key` only one exists.
 
-    `body` is what the job works on, if that is small: it is as durable as the row, and gone when the job has ended.
+    `body` is what the job works on, if that is small: it is as durable as the row, and gone when the job has ended. `about` is the dataset
+    that a job concerns without being of its queue: neither waits for the other.
     """
 
     id: str
@@ -78,6 +79,7 @@ class NewJob:
     request: str
     dedup_key: str | None = None
     body: bytes | None = None
+    about: DatasetId | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +102,12 @@ class Job:
     attempts: int
     created_at: Instant
     updated_at: Instant
+    about: DatasetId | None = None
+
+    @property
+    def concerns(self) -> DatasetId | None:
+        """The dataset in whose queue it is, or that it is about."""
+        return self.dataset_id or self.about
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

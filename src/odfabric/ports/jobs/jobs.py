@@ -45,8 +45,15 @@ class Jobs(Protocol):
         Ends at the first that is not so. None of them can be leased while the lease holds.
         """
 
-    def page(self, *, dataset: DatasetId | None = None, unfinished_only: bool = False, limit: int) -> Sequence[Job]:
-        """At most `limit` jobs, newest first."""
+    def page(
+        self,
+        *,
+        dataset: DatasetId | None = None,
+        about: DatasetId | None = None,
+        unfinished_only: bool = False,
+        limit: int,
+    ) -> Sequence[Job]:
+        """At most `limit` jobs, newest first: of a dataset's queue, about a dataset, or all."""
 
     def pushes_waiting(self, *, dataset: DatasetId | None = None, account: str | None = None, limit: int) -> int:
         """How many pushes are not finished, of a dataset or an account or all.

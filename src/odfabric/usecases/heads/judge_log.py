@@ -1,13 +1,12 @@
 """Judge the head log of a dataset elsewhere before anything of it is taken.
 
-Owns which segments are read: none if the signature is of what is kept here, those after it, all of them only if the log is not a
-continuation of ours. Invariant: nothing is taken of a log whose entries are not signed by the dataset's keys, one after the other; what
+Owns which segments are read: the newest, those down to what is kept here, all of them only if the log is not a continuation of ours. Invariant: nothing is taken of a log whose entries are not signed by the dataset's keys, one after the other; what
 was seen once is not taken back unless forced.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Protocol
@@ -19,12 +18,14 @@ from odfabric.domain.heads.head_history import (
     check_against_seen,
     check_fresh,
     check_head_is_signed,
+    check_lineage,
     check_moves,
     check_statement,
     refusal,
+    rewrites_history,
 )
 from odfabric.errors import CorruptedSource, LimitExceeded
-from odfabric.formats.heads.head_log import read_move, read_statement, segment_lines, tampered
+from odfabric.formats.heads.head_log import read_move, read_statement, segment_lines, segment_text, tampered
 from odfabric.formats.identifiers.dataset_layout import HEAD_LOG, HEAD_SIGNATURE
 from odfabric.model.heads.head_log import SEGMENT_ENTRIES, HeadStatement, SeenHead, SignedMove
 from odfabric.model.identity import DatasetId
@@ -110,6 +111,36 @@ class LogJudge:
         )
         self.logs.note_seen(seen, forced=forced)
 
+    def check_lineage(
+        self,
+        dataset: DatasetId,
+        moves: Sequence[SignedMove],
+        number_of: Callable[[Multihash], int | None],
+        *,
+        whole: bool = False,
+        continued: bool = False,
+    ) -> None:
+        """Hold what new entries say of moves against the chain.
+
+        They follow what is kept here, unless they are the `whole` log. With `continued` later entries are to come, which may say that history
+        was rewritten: what that would decide is judged with them. Raises CorruptedSource by rule `head-log-tampered`, LimitExceeded.
+        """
+        before = [] if whole or not moves else self._undecided(dataset, moves[0].move.sequence, number_of)
+        check_lineage([*before, *moves], number_of, continued=continued)
+
+    def _undecided(
+        self, dataset: DatasetId, end: int, number_of: Callable[[Multihash], int | None]
+    ) -> list[SignedMove]:
+        """Kept entries before number `end`, oldest first, back to the newest whose block is in the chain or that rewrote it."""
+        found: list[SignedMove] = []
+        while (kept := self.kept(dataset, end - len(found) - 1)) is not None:
+            if len(found) == self.entries_max:
+                raise LimitExceeded("the head log is too long", limit="head_log_entries_max", maximum=self.entries_max)
+            found.append(kept)
+            if rewrites_history(kept.move) or number_of(kept.move.new_head) is not None:
+                break
+        return found[::-1]
+
     def end(self, dataset: DatasetId) -> LogEnd:
         """Where the log that is kept here ends."""
         line = self.logs.last(dataset)
@@ -117,7 +148,7 @@ class LogJudge:
 
     def kept(self, dataset: DatasetId, number: int) -> SignedMove | None:
         """An entry that is kept here."""
-        found = self.logs.lines(dataset, first=number, limit=1)
+        found = self.logs.lines(dataset, first=number, limit=1) if number >= 0 else ()
         return stored_move(dataset, found[0]) if found else None
 
 
@@ -134,20 +165,18 @@ class _Reading:
     def judged(self, head: Multihash) -> JudgedLog | None:
         own = self.judge.end(self.dataset)
         seen = self._seen(own)
-        signature = self.place.ref(HEAD_SIGNATURE)
-        stated = None if signature is None else self._stated(signature)
-        if stated is not None and own.last is not None and self._is_kept_here(head, stated, own, seen):
+        signature, tail = self.place.ref(HEAD_SIGNATURE), self.place.ref(HEAD_LOG)
+        if signature is None or tail is None:
+            if seen is not None or tail is not None or signature is not None:
+                self._refuse(lambda: _missing(self.shown, seen))
+            return None
+        stated = self._stated(signature)
+        if own.last is not None and self._is_kept_here(tail, head, stated, own, seen):
             self.moves = [own.last]
             end, replaces = own, False
         else:
-            tail = self.place.ref(HEAD_LOG)
-            if tail is None or stated is None:
-                if seen is not None or tail is not None or stated is not None:
-                    self._refuse(lambda: _missing(self.shown, seen))
-                return None
             self.moves = self._segment(tail)
             end, replaces = self._joined(own)
-        assert signature is not None
         line = signature.removesuffix(b"\n")
         statement = check_statement(end, stated, self._at, now=self.judge.clock.now())
         if seen is not None:
@@ -166,13 +195,19 @@ class _Reading:
     def _stated(self, signature: bytes) -> HeadStatement:
         return read_statement(self.dataset, signature.removesuffix(b"\n")).statement
 
-    def _is_kept_here(self, head: Multihash, stated: HeadStatement, own: LogEnd, seen: SeenHead | None) -> bool:
+    def _is_kept_here(
+        self, tail: bytes, head: Multihash, stated: HeadStatement, own: LogEnd, seen: SeenHead | None
+    ) -> bool:
         """Whether the log has nothing that is not kept here.
 
-        The head is where the log here ends, and the signature is of that log. Then a pull reads no more than these two.
+        Its newest segment is ours, byte by byte, the head is where it ends, and the signature is of that log. Then no signature of an entry
+        is verified again.
         """
         last = own.last
         if last is None or head != last.move.new_head or (seen is not None and seen.sequence > last.move.sequence):
+            return False
+        first = last.move.sequence // SEGMENT_ENTRIES * SEGMENT_ENTRIES
+        if tail != segment_text(self.judge.logs.lines(self.dataset, first=first, limit=SEGMENT_ENTRIES)):
             return False
         known = self.judge.kept(self.dataset, stated.sequence)
         return known is not None and known.hash == stated.log

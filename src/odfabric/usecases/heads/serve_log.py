@@ -7,17 +7,18 @@ Invariant: only whole entries are taken, each signed by the dataset's key, after
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from odfabric.domain.heads.head_history import check_moves, check_statement
 from odfabric.errors import CorruptedSource, InvalidRequest, NotFound, Place
-from odfabric.formats.heads.head_log import read_move, read_statement, segment_lines, segment_text, shown_key
+from odfabric.formats.heads.head_log import read_move, read_statement, segment_lines, segment_text, shown_key, tampered
 from odfabric.formats.identifiers.dataset_layout import HEAD_LOG, HEAD_SIGNATURE, in_dataset
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.heads.head_log import SEGMENT_ENTRIES, HeadMove, SeenHead
+from odfabric.model.heads.head_log import SEGMENT_ENTRIES, HeadMove, SeenHead, SignedMove
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import Instant
+from odfabric.model.multihash import Multihash
 from odfabric.ports.datasets.chain_reader import ChainReader
 from odfabric.ports.datasets.object_store import REF_BYTES_MAX, ObjectStore
 from odfabric.usecases.heads.head_writer import HeadWriter, stored_move
@@ -25,6 +26,7 @@ from odfabric.usecases.heads.judge_log import LogJudge
 
 HANDOVERS_MAX = 1000
 """The newest hand-overs of a key that an answer has."""
+SEGMENT_NUMBER_DIGITS_MAX = 12
 
 
 def serve_log(entry: CatalogEntry, path: str, *, writer: HeadWriter, objects: ObjectStore) -> bytes:
@@ -45,7 +47,7 @@ def serve_log(entry: CatalogEntry, path: str, *, writer: HeadWriter, objects: Ob
         line = writer.newest_statement(entry)
         return line + b"\n" if line is not None else _published(entry.id, path, objects)
     asked = path.removeprefix(f"{HEAD_LOG}.")
-    if not asked.isdecimal() or not asked.isascii() or len(asked) > 12 or int(asked) >= number:
+    if not _is_number(asked) or int(asked) >= number:
         raise NotFound("ref", path)
     return segment_text(writer.segment(entry.id, int(asked)))
 
@@ -57,15 +59,13 @@ def _published(dataset: DatasetId, path: str, objects: ObjectStore) -> bytes:
 def accept_log(entry: CatalogEntry, path: str, data: bytes, *, judge: LogJudge, chains: ChainReader) -> int:
     """Continue the log of a dataset that a peer has pushed; how many entries were new.
 
-    Segments come oldest first, the signature last. Raises CorruptedSource for what is not signed as it should be, or signs heads that are not
-    here, Changed if the log has gone on otherwise, InvalidRequest.
+    Segments come oldest first, the signature last. Raises CorruptedSource for what is not signed as it should be, signs heads that are not
+    here, or moves them otherwise than the chain has it; Changed if the log has gone on otherwise, LimitExceeded, InvalidRequest.
     """
     if path == HEAD_SIGNATURE:
-        return _accept_statement(entry, data, judge=judge)
-    if not path.startswith(HEAD_LOG):
-        raise InvalidRequest("only the head log and its signature are taken", place=Place(field="name"))
+        return _accept_statement(entry, data, judge=judge, chains=chains)
     writer_end = judge.end(entry.id)
-    moves = [read_move(entry.id, line) for line in segment_lines(data)]
+    moves = _segment(entry, path, data)
     new = [each for each in moves if each.move.sequence >= writer_end.sequence]
     for each in moves:
         kept = judge.kept(entry.id, each.move.sequence)
@@ -76,20 +76,54 @@ def accept_log(entry: CatalogEntry, path: str, data: bytes, *, judge: LogJudge, 
                 hint="the key of the dataset has signed two histories: find out where",
             )
     check_moves(writer_end, new)
-    if new and chains.row(entry.id, new[-1].move.new_head) is None and len(moves) < SEGMENT_ENTRIES:
+    newest_comes_later = path != HEAD_LOG
+    if new and chains.row(entry.id, new[-1].move.new_head) is None and not newest_comes_later:
         raise CorruptedSource(
             f"entry {new[-1].move.sequence} of the head log moves the head to a block that is not here",
             place=Place(rule="head-unsigned"),
             hint="push the blocks first",
         )
+    judge.check_lineage(entry.id, new, numbers_here(entry.id, chains), continued=newest_comes_later)
     if new:
         judge.logs.add(entry.id, new)
     return len(new)
 
 
-def _accept_statement(entry: CatalogEntry, data: bytes, *, judge: LogJudge) -> int:
+def _segment(entry: CatalogEntry, path: str, data: bytes) -> list[SignedMove]:
+    """The entries of a pushed segment: the newest, or a full one by its number. Raises InvalidRequest, CorruptedSource."""
+    number = path.removeprefix(f"{HEAD_LOG}.")
+    if path != HEAD_LOG and not _is_number(number):
+        raise InvalidRequest(
+            "only the head log and its signature are taken",
+            place=Place(field="name"),
+            hint="write head.log, head.log.<number> for a full segment, or head.sig",
+        )
+    moves = [read_move(entry.id, line) for line in segment_lines(data)]
+    first = moves[0].move.sequence
+    if path != HEAD_LOG and (len(moves) != SEGMENT_ENTRIES or first != int(number) * SEGMENT_ENTRIES):
+        raise tampered(f"segment {number} of the head log is not the {SEGMENT_ENTRIES} entries of that number")
+    return moves
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= SEGMENT_NUMBER_DIGITS_MAX
+
+
+def numbers_here(dataset: DatasetId, chains: ChainReader) -> Callable[[Multihash], int | None]:
+    """Sequence numbers of blocks of the chain as it is here, None for others."""
+
+    def number_of(block: Multihash) -> int | None:
+        row = chains.row(dataset, block)
+        return None if row is None else row.sequence_number
+
+    return number_of
+
+
+def _accept_statement(entry: CatalogEntry, data: bytes, *, judge: LogJudge, chains: ChainReader) -> int:
     line = data.removesuffix(b"\n")
     end = judge.end(entry.id)
+    if end.last is not None:  # full segments alone leave the end of the log undecided
+        judge.check_lineage(entry.id, [end.last], numbers_here(entry.id, chains))
     said = check_statement(
         end,
         read_statement(entry.id, line).statement,

@@ -61,6 +61,11 @@ def seen_jobs(dataset: DatasetId | None, *, limit: int, subject: Subject, access
     return [without_answer(job) for job in found if may_see_job(job, subject, access)]
 
 
+def jobs_about(dataset: DatasetId, *, limit: int, subject: Subject, access: Access, jobs: Jobs) -> Sequence[Job]:
+    """Jobs about a dataset that wait in no queue of it, newest first, of those that the subject may see."""
+    return [job for job in jobs.page(about=dataset, limit=limit) if may_see_job(job, subject, access)]
+
+
 def without_answer(job: Job) -> Job:
     """The job, with a link in the place of an answer that has rights of its own."""
     if job.kind is not JobKind.WHY or job.result is None:
@@ -101,10 +106,10 @@ def may_see_job(job: Job, subject: Subject, access: Access) -> bool:
     in_scope = subject.has_scope(Scope.READ) or subject.has_scope(_ACTIONS[job.kind][1])
     if within and in_scope and job.account in (str(account.id), str(account.name)):
         return True
-    entry = access.catalog.by_id(job.dataset_id) if job.dataset_id is not None else None
+    entry = access.catalog.by_id(job.concerns) if job.concerns is not None else None
     return entry is not None and access.allows(subject, Action.WRITE, entry)
 
 
 def _dataset_of(job: Job) -> DatasetId | None:
     """The dataset of a job, also of one that is asked about without being its own."""
-    return read_why_request(job).dataset if job.kind is JobKind.WHY else job.dataset_id
+    return read_why_request(job).dataset if job.kind is JobKind.WHY else job.concerns

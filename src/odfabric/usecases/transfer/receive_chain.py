@@ -34,6 +34,7 @@ from odfabric.ports.node.clock import Clock
 from odfabric.usecases.chain.commit import Commits, PlannedCommit
 from odfabric.usecases.chain.repository import Repository
 from odfabric.usecases.heads.judge_log import LogJudge
+from odfabric.usecases.heads.serve_log import numbers_here
 from odfabric.usecases.ingestion.commit_result import CommitResult, result_of, result_of_replacement
 from odfabric.usecases.transfer.arriving_chain import ArrivingChain, oldest_event
 from odfabric.usecases.transfer.receive_log import ReceivedLog, receive_log
@@ -128,7 +129,7 @@ def receive_chain(
     planned = plan_receipt(arriving, landing, ports=ports)
     if planned is None:
         if log is not None:
-            log.check_lineage(_numbers_here(log.dataset, ports.repository))
+            log.check_lineage(numbers_here(log.dataset, ports.repository.chains))
             log.note()
             log.keep(landing.alias, by=run.actor, commits=ports.commits)
         return None
@@ -191,14 +192,6 @@ def _numbers(planned: PlannedReceipt, repository: Repository) -> Callable[[Multi
         row = repository.chains.row(planned.entry.id, block)
         kept = row is not None and (first is None or row.sequence_number < first)
         return row.sequence_number if row is not None and kept else None
-
-    return number_of
-
-
-def _numbers_here(dataset: DatasetId, repository: Repository) -> Callable[[Multihash], int | None]:
-    def number_of(block: Multihash) -> int | None:
-        row = repository.chains.row(dataset, block)
-        return None if row is None else row.sequence_number
 
     return number_of
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from odfabric.domain.heads.head_history import check_lineage
 from odfabric.errors import Changed
 from odfabric.model.heads.head_log import SignedMove
 from odfabric.model.identity import DatasetAlias, DatasetId
@@ -55,9 +54,8 @@ class ReceivedLog:
         """Hold what the log says of moves against the chain. Raises CorruptedSource."""
         if self.judged is None:
             return
-        moves = self.judged.moves if self.judged.replaces else self.moves
-        before = self.judge.kept(self.dataset, moves[0].move.sequence - 1) if moves else None
-        check_lineage(moves if before is None or self.judged.replaces else (before, *moves), number_of)
+        replaces = self.judged.replaces
+        self.judge.check_lineage(self.dataset, self.judged.moves if replaces else self.moves, number_of, whole=replaces)
 
     def note(self) -> None:
         """Remember what was seen."""

@@ -1,7 +1,7 @@
 """Push a dataset to the requested place, as a job: find it, send, remember it.
 
 Invariant: it is done with the rights that the asker has at that moment. Replacing what is there takes the right to rewrite the dataset's
-history, and the audit names who did it. The job names no dataset: those who write to it do not wait for a slow network.
+history, and the audit names who did it. The job is about the dataset and not in its queue: those who write to it do not wait for a slow network.
 """
 
 from __future__ import annotations
@@ -71,6 +71,7 @@ def enqueue_send(
         kind=JobKind.SEND,
         account=account,
         dataset_id=None,
+        about=entry.id,
         request=write_send_request(wanted, envelope_of(subject)),
         dedup_key=f"send/{digest}",
     )

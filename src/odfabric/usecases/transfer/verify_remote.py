@@ -12,7 +12,6 @@ from pathlib import Path
 
 from odfabric.domain.chain.state import ChainState
 from odfabric.domain.chain.walk import walk
-from odfabric.domain.heads.head_history import check_lineage
 from odfabric.errors import CorruptedSource, NotFound, OdfError, Place
 from odfabric.formats.heads.head_log import shown_key
 from odfabric.formats.identifiers.dataset_layout import HEAD_LOG
@@ -143,7 +142,7 @@ def _verify(
             found.head = found.log.head
         if found.log is not None:
             numbers = {each.hash: each.block.sequence_number for each in blocks}
-            check_lineage(found.log.moves, numbers.get)
+            ports.judge.check_lineage(seed.dataset_id, found.log.moves, numbers.get, whole=found.log.replaces)
             ports.judge.note(seed.dataset_id, found.log, shown=found.url)
     except CorruptedSource as error:
         found.found(error)

@@ -37,7 +37,7 @@ from odfabric.usecases.datasets.describe_dataset import (
     summarise_datasets,
 )
 from odfabric.usecases.datasets.read_lineage import Lineage, read_lineage
-from odfabric.usecases.jobs.jobs_of_subject import JobsAhead, jobs_ahead, seen_jobs
+from odfabric.usecases.jobs.jobs_of_subject import JobsAhead, jobs_about, jobs_ahead, seen_jobs
 from odfabric.usecases.reading.profile_statistics import KnownClaims, ProfileStatistics, profile_statistics
 from odfabric.usecases.rights.access import Access
 
@@ -107,6 +107,10 @@ class BrowseVerbs:
     def jobs_seen(self, entry: CatalogEntry | None, *, limit: int, by: Subject) -> Sequence[Job]:
         """Jobs newest first, of one dataset or of all, that the subject may see."""
         return seen_jobs(entry.id if entry else None, limit=limit, subject=by, access=self.access, jobs=self.jobs)
+
+    def transfers_seen(self, entry: CatalogEntry, *, limit: int, by: Subject) -> Sequence[Job]:
+        """Pushes of a dataset elsewhere, newest first, that the subject may see."""
+        return jobs_about(entry.id, limit=limit, subject=by, access=self.access, jobs=self.jobs)
 
     def jobs_ahead(self, job: Job, *, by: Subject) -> JobsAhead:
         """What a queued job waits for."""

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from odfabric.adapters.http.egress import Egress
 from odfabric.adapters.http.linked_objects import HttpLinkedObjects
+from odfabric.adapters.http.partial_downloads import PartialDownloads
 from odfabric.adapters.http.remote_dataset import HttpRemoteDatasets
 from odfabric.adapters.http.remote_nodes import HttpRemoteNodes
 from odfabric.adapters.local_fs.remote_folder import FolderRemoteDatasets
@@ -49,7 +50,11 @@ def open_elsewhere(settings: Settings, egress: Egress, closing: ExitStack) -> El
         egress,
         block_bytes_max=settings.block_bytes_max,
         resumes_max=settings.transfer_resumes_max,
-        partial_folder=settings.workspace / PARTIAL_FOLDER,
+        partials=PartialDownloads(
+            settings.workspace / PARTIAL_FOLDER,
+            files_max=settings.partial_downloads_max,
+            age_s_max=settings.partial_download_age_s_max,
+        ),
     )
     in_folder = FolderRemoteDatasets(
         None if anywhere else settings.poll_folder, anywhere=anywhere, block_bytes_max=settings.block_bytes_max

@@ -121,7 +121,7 @@ class SmartVerbs:
         ports = ServePullPorts(
             repository=self.core.repository, link_of=link_of, check=check, limits=smart_limits(self.core.settings)
         )
-        serve_smart_pull(talk, entry, ports=ports)
+        serve_smart_pull(self.core.ports.begun_by_peer(talk), entry, ports=ports)
 
     def accept_push(
         self,
@@ -150,6 +150,6 @@ class SmartVerbs:
             limits=smart_limits(self.core.settings),
         )
         try:
-            accept_smart_push(talk, alias, ports=ports)
+            accept_smart_push(self.core.ports.begun_by_peer(talk), alias, ports=ports)
         finally:
             self.core.ports.signals.send(Topic.OUTBOX)

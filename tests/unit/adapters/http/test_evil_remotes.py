@@ -61,7 +61,7 @@ def test_a_download_goes_on_where_it_broke(servers: ExitStack, tmp_path: Path) -
 def kept(server: LoopbackServer, servers: ExitStack, folder: Path, *, url: str = "/ds") -> RemoteDataset:
     """A client that goes on once within a download, and keeps what came."""
     egress = servers.enter_context(Egress(limits=LIMITS, allow=[server.place]))
-    made = HttpRemoteDatasets(egress, block_bytes_max=1000, resumes_max=1, partial_folder=folder)
+    made = HttpRemoteDatasets(egress, block_bytes_max=1000, resumes_max=1, partials=PartialDownloads(folder))
     return made.open(server.url(url))
 
 
@@ -107,6 +107,35 @@ def test_the_oldest_partial_files_go_first(tmp_path: Path) -> None:
     assert len(list((tmp_path / "partial").glob("*.part"))) == FILES_MAX
     assert partials.take("https://a.example/0", tmp_path / "b") is None
     assert partials.take(f"https://a.example/{FILES_MAX + 4}", tmp_path / "b") == TAG
+
+
+@pytest.mark.parametrize(("files_max", "kept"), [(0, []), (1, [2]), (2, [1, 2]), (3, [0, 1, 2])])
+def test_as_many_partial_files_are_kept_as_the_setting_says(tmp_path: Path, files_max: int, kept: list[int]) -> None:
+    partials = PartialDownloads(tmp_path / "partial", files_max=files_max, age_s_max=50.0)
+    for number in range(3):
+        keep(partials, tmp_path, number, age_s=2)
+    found = [number for number in range(3) if partials.take(url_of(number), tmp_path / f"into-{number}") == TAG]
+    assert found == kept
+
+
+def test_partial_files_older_than_the_setting_says_go(tmp_path: Path) -> None:
+    partials = PartialDownloads(tmp_path / "partial", age_s_max=50.0)
+    keep(partials, tmp_path, 0, age_s=30)
+    keep(partials, tmp_path, 1, age_s=30)
+    keep(partials, tmp_path, 2, age_s=0)
+    assert [partials.take(url_of(number), tmp_path / f"into-{number}") for number in range(3)] == [None, TAG, TAG]
+
+
+def keep(partials: PartialDownloads, folder: Path, number: int, *, age_s: int) -> None:
+    """Keep one more; all of them grow older by so much."""
+    (folder / "a").write_bytes(b"x")
+    partials.keep(url_of(number), folder / "a", TAG)
+    for each in folder.glob("partial/*"):
+        os.utime(each, ns=(each.stat().st_mtime_ns, each.stat().st_mtime_ns - age_s * 10**9))
+
+
+def url_of(number: int) -> str:
+    return f"https://a.example/{number}"
 
 
 def test_it_begins_again_where_the_server_has_no_ranges(servers: ExitStack, tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def job_view(job: Job) -> dict[str, Any]:
         "kind": job.kind.value,
         "status": job.status.value,
         "is_final": job.status.final,
-        "dataset_id": job.dataset_id,
+        "dataset_id": job.concerns,
         "progress": json.loads(job.progress) if job.progress else {},
         "result": json.loads(job.result) if job.result else None,
         "pull": read_pull_request(job) if job.kind is JobKind.PULL else None,
@@ -58,5 +58,5 @@ def own_job(request: Request, caller: Subject, job_id: str, *kinds: JobKind) -> 
 def datasets_of(request: Request, caller: Subject, jobs: Iterable[Job]) -> Mapping[DatasetId, CatalogEntry]:
     """The datasets of jobs, of those that the caller may read."""
     catalog = node_of(request).seen_by(caller).catalog
-    found = {each: catalog.by_id(each) for each in {job.dataset_id for job in jobs} if each is not None}
+    found = {each: catalog.by_id(each) for each in {job.concerns for job in jobs} if each is not None}
     return {dataset: entry for dataset, entry in found.items() if entry is not None}

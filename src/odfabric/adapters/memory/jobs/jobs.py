@@ -56,6 +56,7 @@ class MemoryJobs:
                 attempts=0,
                 created_at=now,
                 updated_at=now,
+                about=job.about,
             )
             self._jobs[job.id] = _StoredJob(queued, due_at=now, body=job.body)
             return queued
@@ -89,14 +90,23 @@ class MemoryJobs:
         found = takewhile(lambda job: job.status is JobStatus.QUEUED and job.attempts == 0, unfinished)
         return list(islice(found, limit))
 
-    def page(self, *, dataset: DatasetId | None = None, unfinished_only: bool = False, limit: int) -> Sequence[Job]:
+    def page(
+        self,
+        *,
+        dataset: DatasetId | None = None,
+        about: DatasetId | None = None,
+        unfinished_only: bool = False,
+        limit: int,
+    ) -> Sequence[Job]:
         """See the port."""
         with self._lock:
             jobs = [stored.job for stored in reversed(self._jobs.values())]
         fitting = (
             job
             for job in jobs
-            if (dataset is None or job.dataset_id == dataset) and not (unfinished_only and job.status.final)
+            if (dataset is None or job.dataset_id == dataset)
+            and (about is None or job.about == about)
+            and not (unfinished_only and job.status.final)
         )
         return [job for _, job in zip(range(limit), fitting, strict=False)]
 

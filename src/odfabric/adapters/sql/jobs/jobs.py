@@ -77,11 +77,20 @@ class SqlJobs:
             rows = connection.execute(behind.order_by(jobs.c.position).limit(limit)).all()
         return [_job(row) for row in takewhile(lambda row: row.status == _QUEUED and row.attempts == 0, rows)]
 
-    def page(self, *, dataset: DatasetId | None = None, unfinished_only: bool = False, limit: int) -> Sequence[Job]:
+    def page(
+        self,
+        *,
+        dataset: DatasetId | None = None,
+        about: DatasetId | None = None,
+        unfinished_only: bool = False,
+        limit: int,
+    ) -> Sequence[Job]:
         """See the port."""
         wanted = select(jobs).order_by(jobs.c.position.desc()).limit(limit)
         if dataset is not None:
             wanted = wanted.where(jobs.c.dataset_id == dataset)
+        if about is not None:
+            wanted = wanted.where(jobs.c.about_id == about)
         if unfinished_only:
             wanted = wanted.where(is_unfinished(jobs.c.status))
         with self._database.read() as connection:
@@ -299,6 +308,7 @@ def _new_values(job: NewJob, now: Instant) -> dict[str, object]:
         "kind": job.kind.value,
         "account": job.account,
         "dataset_id": job.dataset_id,
+        "about_id": job.about,
         "request": job.request,
         "dedup_key": job.dedup_key,
         "status": _QUEUED,
@@ -325,4 +335,5 @@ def _job(row: Row[tuple[object, ...]]) -> Job:
         attempts=row.attempts,
         created_at=row.created_at,
         updated_at=row.updated_at,
+        about=row.about_id,
     )

@@ -105,6 +105,18 @@ class JobsContract:
         assert [job.id for job in jobs.page(unfinished_only=True, limit=10)] == ["j4", "j3", "j2"]
         assert [job.id for job in jobs.page(dataset=FLIGHTS, unfinished_only=True, limit=10)] == ["j4"]
 
+    def test_a_job_about_a_dataset_is_not_in_its_queue(self, jobs: Jobs) -> None:
+        send = replace(new_job("j2", dataset=None), kind=JobKind.SEND, about=FLIGHTS)
+        for job in (new_job("j1"), send, replace(send, id="j3", about=WEATHER), new_job("j4")):
+            assert jobs.enqueue(job, now=NOW).about == job.about
+        assert [job.id for job in jobs.page(about=FLIGHTS, limit=10)] == ["j2"]
+        assert [job.id for job in jobs.page(dataset=FLIGHTS, limit=10)] == ["j4", "j1"]
+        assert [taken(jobs).job.id for _ in range(3)] == ["j1", "j2", "j3"]
+        found = jobs.get("j2")
+        assert found is not None
+        assert (found.dataset_id, found.about, found.concerns) == (None, FLIGHTS, FLIGHTS)
+        assert jobs.page(about=FLIGHTS, unfinished_only=True, limit=10) == [found]
+
     def test_the_oldest_is_leased_first(self, jobs: Jobs) -> None:
         assert take(jobs) is None
         for name, dataset in [("j1", FLIGHTS), ("j2", WEATHER), ("j3", None), ("j4", None)]:

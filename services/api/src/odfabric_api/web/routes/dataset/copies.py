@@ -8,7 +8,6 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from odfabric.errors import OdfError
-from odfabric.formats.jobs.send_request import read_send_request
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.jobs.job import Job, JobKind
 from odfabric.model.jobs.requests import SendWish
@@ -81,12 +80,11 @@ def _screen(
 ) -> Response:
     node = node_of(request)
     aliases = node.sharing.repositories.aliases(entry, by=caller)
-    jobs = node.browsing.jobs_seen(None, limit=JOBS_LOOKED_AT, by=caller)
     values: dict[str, Any] = {
         "pulled_from": [each.target for each in aliases if each.kind is AliasKind.PULL],
         "pushed_to": [each.target for each in aliases if each.kind is AliasKind.PUSH],
         "repositories": [each.name.text for each in node.sharing.names.known(caller)],
-        "transfers": [job_view(each) for each in jobs if _is_of(entry, each)][:JOBS_SHOWN],
+        "transfers": [job_view(each) for each in _transfers(request, entry, caller)],
         "to": to,
         "problems": places_of(error),
         "tab": "settings",
@@ -94,7 +92,11 @@ def _screen(
     return page(request, "publish/copies.html", {**dataset_frame(request, entry, caller), **values}, status=status)
 
 
-def _is_of(entry: CatalogEntry, job: Job) -> bool:
-    if job.kind is JobKind.SEND:
-        return read_send_request(job).dataset == entry.id
-    return job.kind is JobKind.PULL and job.dataset_id == entry.id and entry.remote_url is not None
+def _transfers(request: Request, entry: CatalogEntry, caller: Subject) -> list[Job]:
+    """The last pushes of the dataset, and pulls of a copy, newest first."""
+    browsing = node_of(request).browsing
+    found = list(browsing.transfers_seen(entry, limit=JOBS_SHOWN, by=caller))
+    if entry.remote_url is not None:
+        queued = browsing.jobs_seen(entry, limit=JOBS_LOOKED_AT, by=caller)
+        found += [each for each in queued if each.kind is JobKind.PULL]
+    return sorted(found, key=lambda each: each.created_at, reverse=True)[:JOBS_SHOWN]
