@@ -1,12 +1,13 @@
 """The Thrift compact protocol, as far as Parquet's headers and footers need it.
 
-Owns the decoder from bytes to structs of numbered fields. Invariant: total and bounded for any bytes: a struct, InvalidData or NeedsMore;
+Owns the decoder from bytes to structs of numbered fields, and the encoder of those that a footer needs. Invariant: total and bounded for any bytes: a struct, InvalidData or NeedsMore;
 work is proportional to the bytes. Doubles and maps are passed over. Not here: what the fields mean.
 """
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, TypeAlias
 
 from odfabric.errors import InvalidData
 
@@ -106,3 +107,59 @@ class CompactReader:
             raise NeedsMore
         self.position += count
         return self._data[self.position - count : self.position]
+
+
+class Encoded(NamedTuple):
+    """A value as bytes, with the number of its type."""
+
+    kind: int
+    data: bytes
+
+
+def i32(value: int) -> Encoded:
+    """A whole number of 32 bits."""
+    return Encoded(_I32, _zigzag_bytes(value))
+
+
+def i64(value: int) -> Encoded:
+    """A whole number of 64 bits."""
+    return Encoded(_I64, _zigzag_bytes(value))
+
+
+def binary(value: bytes) -> Encoded:
+    """Bytes, or a text in UTF-8."""
+    return Encoded(_BINARY, _varint_bytes(len(value)) + value)
+
+
+def list_of(values: Sequence[Encoded]) -> Encoded:
+    """A list of at least one value, all of one type."""
+    kind, count = values[0].kind, len(values)
+    head = bytes([count << 4 | kind]) if count < _LONG_LIST else bytes([0xF0 | kind]) + _varint_bytes(count)
+    return Encoded(_LIST, head + b"".join(each.data for each in values))
+
+
+def struct_of(fields: Iterable[tuple[int, Encoded]]) -> Encoded:
+    """A struct; fields ascend by number, each at most 15 after the one before."""
+    parts, before = [], 0
+    for number, value in fields:
+        parts += [bytes([number - before << 4 | value.kind]), value.data]
+        before = number
+    return Encoded(_STRUCT, b"".join([*parts, bytes([_STOP])]))
+
+
+def encoded_struct(data: bytes) -> Encoded:
+    """A struct that is encoded already."""
+    return Encoded(_STRUCT, data)
+
+
+def _zigzag_bytes(value: int) -> bytes:
+    return _varint_bytes(value << 1 if value >= 0 else ~(value << 1))
+
+
+def _varint_bytes(value: int) -> bytes:
+    found = bytearray()
+    while value >= 0x80:
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+    found.append(value)
+    return bytes(found)

@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from pyarrow import types
 
 from odfabric.errors import IncompatibleSchema, InvalidData, Place
+from odfabric.formats.parquet.parquet_page_rows import Positions, page_rows
 from odfabric.formats.parquet.parquet_reading import Source, arrow_schema_of, batches_of, open_parquet
 from odfabric.formats.slices.array_sizes import row_sizes
 from odfabric.formats.slices.logical_hash_values import plain_type
@@ -168,10 +169,17 @@ class SliceReader:
     """An open slice file of anybody's making."""
 
     def __init__(
-        self, file: pq.ParquetFile, name: str | None, vocabulary: DatasetVocabulary, *, schema: pa.Schema | None = None
+        self,
+        file: pq.ParquetFile,
+        name: str | None,
+        vocabulary: DatasetVocabulary,
+        *,
+        schema: pa.Schema | None = None,
+        path: Path | None = None,
     ) -> None:
-        """`schema`: that of `arrow_schema_of`, if it is known."""
+        """`schema`: that of `arrow_schema_of`, if it is known. `path`: where its pages can be read."""
         self._file = file
+        self._path = path
         self.rows: int = file.metadata.num_rows
         self.schema: pa.Schema = normal_schema(arrow_schema_of(file) if schema is None else schema, vocabulary)
         """Columns as in the file; offset is Int64 and op Int32 whatever the file has, dictionaries are decoded."""
@@ -219,6 +227,40 @@ class SliceReader:
                 break
         return pa.Table.from_batches(taken, schema=schema)
 
+    def rows_of(self, positions: Positions, columns: Collection[str] | None = None) -> pa.Table:
+        """Rows at ascending positions, each below `rows`. Raises InvalidData.
+
+        Of flat columns only the pages that have some of them are read, of nested columns the row groups.
+        """
+        names = [name for name in self.schema.names if columns is None or name in columns]
+        schema = pa.schema([self.schema.field(name) for name in names])
+        taken: list[pa.Table] = []
+        first = 0
+        for group in range(self._file.metadata.num_row_groups):
+            rows = self._file.metadata.row_group(group).num_rows
+            begin, end = np.searchsorted(positions, [first, first + rows])
+            if begin < end:
+                taken.append(self._rows_of_group(group, positions[begin:end] - first, schema))
+            first += rows
+        return pa.concat_tables(taken) if taken else schema.empty_table()
+
+    def _rows_of_group(self, group: int, positions: Positions, schema: pa.Schema) -> pa.Table:
+        found: dict[str, pa.Array | pa.ChunkedArray] = {}
+        if self._path is not None:
+            found |= page_rows(self._path, group, positions, schema.names)
+        rest = [name for name in schema.names if name not in found]
+        position = 0
+        parts: list[pa.RecordBatch] = []
+        for batch in batches_of(self._file, rest, row_groups=[group]) if rest else ():
+            begin, end = np.searchsorted(positions, [position, position + batch.num_rows])
+            if begin < end:
+                parts += _taken(batch, positions[begin:end] - position)
+            position += batch.num_rows
+        if parts:
+            others = pa.Table.from_batches(parts)
+            found |= {name: others.column(name) for name in rest}
+        return pa.Table.from_arrays([found[name] for name in schema.names], names=schema.names).cast(schema)
+
     def _row_groups(self, begin: int, end: int) -> tuple[list[int], int]:
         """The row groups with rows of `[begin, end)`, and their first row's position."""
         groups: list[int] = []
@@ -232,6 +274,14 @@ class SliceReader:
         return groups, first_row
 
 
+def _taken(batch: pa.RecordBatch, places: Positions) -> list[pa.RecordBatch]:
+    """Some rows of a batch."""
+    try:
+        return [batch.take(pa.array(places))]
+    except pa.ArrowNotImplementedError:  # of views Arrow takes no single rows
+        return [batch.slice(place, 1) for place in places.tolist()]
+
+
 @contextmanager
 def open_slice(source: Source, vocabulary: DatasetVocabulary) -> Iterator[SliceReader]:
     """A slice for reading.
@@ -240,7 +290,7 @@ def open_slice(source: Source, vocabulary: DatasetVocabulary) -> Iterator[SliceR
     """
     name = source.name if isinstance(source, Path) else None
     with open_parquet(source) as file:
-        yield SliceReader(file, name, vocabulary)
+        yield SliceReader(file, name, vocabulary, path=source if isinstance(source, Path) else None)
 
 
 def _column_problems(schema: pa.Schema, vocabulary: DatasetVocabulary) -> Iterator[tuple[str, str]]:

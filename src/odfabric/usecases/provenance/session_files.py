@@ -5,10 +5,11 @@ Also records of a slice by their offsets.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 
 from odfabric.errors import Corrupt
@@ -72,18 +73,16 @@ class SessionFiles:
         found: dict[int, StoredRecord] = {}
         begin = OffsetRange.from_wire(data.offset_interval).begin
         with open_slice(self._path(dataset, data.physical_hash), vocabulary) as reader:
-            for run in _runs(sorted(set(offsets))):
-                table = reader.rows_at(skip=run.begin - begin, limit=run.rows)
-                rows = rows_to_json(table, DataFormat.JSON_AOS)
-                assert isinstance(rows, list)
-                for offset, row in zip(range(run.begin, run.end), rows, strict=False):
-                    assert isinstance(row, dict)
-                    if row[vocabulary.offset] != offset:
-                        message = f"data object {data.physical_hash} of {dataset} has other offsets than its block says"
-                        raise Corrupt(
-                            message, object_name=str(data.physical_hash), hint="`odf verify` says what is wrong"
-                        )
-                    found[offset] = _record(offset, row, vocabulary)
+            places = np.unique(np.fromiter(offsets, np.int64))
+            table = reader.rows_of(places - begin)
+            if table.column(vocabulary.offset).to_pylist() != places.tolist():
+                message = f"data object {data.physical_hash} of {dataset} has other offsets than its block says"
+                raise Corrupt(message, object_name=str(data.physical_hash), hint="`odf verify` says what is wrong")
+            rows = rows_to_json(table, DataFormat.JSON_AOS)
+            assert isinstance(rows, list)
+            for offset, row in zip(places.tolist(), rows, strict=True):
+                assert isinstance(row, dict)
+                found[offset] = _record(offset, row, vocabulary)
         return found
 
     def table(self, dataset: DatasetId, data: DataSlice, vocabulary: DatasetVocabulary) -> pa.Table:
@@ -114,17 +113,3 @@ def _record(offset: int, row: Mapping[str, JsonValue], vocabulary: DatasetVocabu
     assert isinstance(op, int)
     values = {name: value for name, value in row.items() if name not in given}
     return StoredRecord(offset, OperationType(op), values)
-
-
-def _runs(offsets: Sequence[int]) -> Iterator[OffsetRange]:
-    """Offsets in order, as ranges without gaps."""
-    begin = previous = None
-    for offset in offsets:
-        if begin is None or previous is None:
-            begin = offset
-        elif offset != previous + 1:
-            yield OffsetRange(begin, previous + 1)
-            begin = offset
-        previous = offset
-    if begin is not None and previous is not None:
-        yield OffsetRange(begin, previous + 1)

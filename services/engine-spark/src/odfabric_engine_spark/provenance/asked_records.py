@@ -43,9 +43,7 @@ def asked_records(request: ProvenanceRequest, call: EngineCall) -> list[AskedRec
         if not offsets:
             continue
         with open_slice(call.exchange.input(piece.path), names) as reader:
-            first, last = offsets[0] - piece.offsets.begin, offsets[-1] - piece.offsets.begin
-            rows = reader.rows_at(skip=first, limit=last - first + 1)
-        rows = rows.take(pa.array(np.array(offsets) - offsets[0]))
+            rows = reader.rows_of(np.array(offsets, np.int64) - piece.offsets.begin)
         operations = one_array(rows.column(names.operation_type)).to_pylist()
         hidden = {names.offset, names.operation_type, names.system_time}
         data = rows.select([name for name in rows.column_names if name not in hidden])

@@ -17,13 +17,15 @@ import pyarrow as pa
 
 from odfabric.formats.slices.arrow_cast import cast_array
 from odfabric.formats.slices.canonical_rows import one_array
-from odfabric_engine_spark.arrays.array_types import Hashes, Mask
+from odfabric_engine_spark.arrays.array_types import Hashes
 from odfabric_engine_spark.plan.arrow_types import arrow_type
 from odfabric_engine_spark.plan.group_keys import can_be_key
 from odfabric_engine_spark.plan.partitioning.partition_keys import Component, StageScan, Subplan, Value
 from odfabric_engine_spark.provenance.explained_query import ExplainedQuery
+from odfabric_engine_spark.provenance.input_history import Places
+from odfabric_engine_spark.provenance.key_search import Condition
 from odfabric_engine_spark.provenance.keyed_stages import KeyedStages
-from odfabric_engine_spark.provenance.past_rows import Condition, PastRows
+from odfabric_engine_spark.provenance.past_rows import PastRows
 from odfabric_engine_spark.spark.catalyst.plan_nodes import Expression, expr_id
 from odfabric_engine_spark.state.key_hash import key_hashes
 
@@ -42,7 +44,7 @@ class Bound:
     whole: bool
 
 
-def bound_of(query: ExplainedQuery, records: pa.Table, past: PastRows, new: Mapping[str, Mask]) -> Bound:
+def bound_of(query: ExplainedQuery, records: pa.Table, past: PastRows, new: Mapping[str, Places]) -> Bound:
     """The conditions for records, which are rows of the output.
 
     `new` are the records that the block consumed, by input.
@@ -63,7 +65,7 @@ def bound_of(query: ExplainedQuery, records: pa.Table, past: PastRows, new: Mapp
 
 
 class _Search:
-    def __init__(self, stages: KeyedStages, past: PastRows, new: Mapping[str, Mask]) -> None:
+    def __init__(self, stages: KeyedStages, past: PastRows, new: Mapping[str, Places]) -> None:
         self._stages = stages
         self._past = past
         self._new = new
@@ -109,7 +111,7 @@ class _Search:
             if scan not in source:
                 self.found.setdefault(scan, []).extend(self._keyed(subplan, scan, rows))
 
-    def _keyed(self, subplan: Subplan, scan: StageScan, rows: Mapping[StageScan, Mask]) -> list[Condition]:
+    def _keyed(self, subplan: Subplan, scan: StageScan, rows: Mapping[StageScan, Places]) -> list[Condition]:
         """The keys of rows as conditions on a scan.
 
         Of an input all components are one condition, of a stage each is its own.

@@ -5,7 +5,7 @@ Owns what is put together about one record. Source: docs/engine.md#provenance.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -31,6 +31,7 @@ from odfabric_engine_spark.provenance.conditions import Bound, bound_of, named_c
 from odfabric_engine_spark.provenance.equal_rows import places_of
 from odfabric_engine_spark.provenance.evaluation import Evaluation
 from odfabric_engine_spark.provenance.explained_query import ExplainedQuery
+from odfabric_engine_spark.provenance.input_history import Places
 from odfabric_engine_spark.provenance.late_rows import late_rows
 from odfabric_engine_spark.provenance.past_rows import PastRows
 from odfabric_engine_spark.provenance.row_wise import replayed
@@ -101,16 +102,15 @@ def explain_row_wise(asked: Explanation, linear: LinearQuery) -> list[RecordProv
         asked.request, asked.query, linear, asked.shape, asked.records, asked.call, rows_max=work.rows_max
     )
     work.jobs += 1
-    uses = {each.use: each.alias for each in sources if each is not None}
-    masks: dict[int, Mask] = {}
-    for use, alias in uses.items():
-        masks[use] = np.zeros(asked.request.transaction.inputs[asked.aliases.index(alias)].offsets.end, dtype=bool)
-        masks[use][[each.offset for each in sources if each is not None and each.use == use]] = True
-    lineage = _lineage(asked, _pool(asked, past, masks), None)
+    uses = {each.use for each in sources if each is not None}
+    places: dict[int, Places] = {
+        use: np.unique([each.offset for each in sources if each is not None and each.use == use]) for use in uses
+    }
+    lineage = _lineage(asked, _pool(asked, past, places), None)
     rows = as_output(lineage.rows, asked.shape.rows)
-    places = places_of(table_of(list(asked.records), asked.shape.rows), rows)
+    images = places_of(table_of(list(asked.records), asked.shape.rows), rows)
     found = []
-    for record, source, equal in zip(asked.records, sources, places, strict=True):
+    for record, source, equal in zip(asked.records, sources, images, strict=True):
         own = [] if source is None else [int(row) for row in equal if _is_image(lineage, int(row), source.offset)]
         if source is None or not own:
             found.append(RecordProvenance(offset=record.offset, op=record.op, found=False, notes=(NOT_FOUND,)))
@@ -149,7 +149,7 @@ def explain_by_rows(asked: Explanation) -> list[RecordProvenance]:
     wanted = table_of(list(asked.records), asked.shape.rows)
     asked.call.progress("find rows")
     new = {
-        one.query_alias: np.arange(one.offsets.end) >= interval.offsets.begin
+        one.query_alias: range(interval.offsets.begin, one.offsets.end)
         for one, interval in zip(inputs, request.intervals, strict=True)
     }
     bound = bound_of(asked.query, wanted, past, new)
@@ -180,31 +180,37 @@ def _with_all_rows(
 
 def _bound_pool(asked: Explanation, past: PastRows, bound: Bound) -> Pool:
     leaves = asked.query.uses
-    masks = {at: past.matching(alias, bound.conditions.get(at, ())) for at, alias in enumerate(leaves)}
+    places = {at: past.matching(alias, bound.conditions.get(at, ())) for at, alias in enumerate(leaves)}
     asked.work.note(RowsRead.WHOLE if bound.whole and leaves else RowsRead.TOUCHED if bound.touched else RowsRead.KEYS)
-    return _pool(asked, past, masks)
+    return _pool(asked, past, places)
 
 
-def _pool(asked: Explanation, past: PastRows, masks: Mapping[int, Mask]) -> Pool:
-    """The known records of all inputs; `masks` say by use which can matter."""
+def _pool(asked: Explanation, past: PastRows, places: Mapping[int, Places]) -> Pool:
+    """The known records of all inputs; `places` say by use which can matter."""
     uses = asked.query.uses
-    known, places = {}, {}
-    for one in asked.request.transaction.inputs:
-        alias = one.query_alias
-        chosen = np.zeros(one.offsets.end, dtype=bool)
-        for at, mask in masks.items():
-            if uses[at] == alias:
-                chosen |= mask
-        known[alias] = past.known(alias, chosen)
-        places[alias] = chosen
-    in_use = {
-        at: (alias, masks[at][places[alias]] if at in masks else np.zeros(len(known[alias].offsets), dtype=bool))
-        for at, alias in enumerate(uses)
-    }
+    known = {}
+    for alias in asked.aliases:
+        known[alias] = past.known(alias, _together([own for at, own in places.items() if uses[at] == alias]))
+    in_use = {at: (alias, _among(known[alias].offsets, places.get(at, range(0)))) for at, alias in enumerate(uses)}
     late = late_rows(asked.query, asked.request.transaction.inputs, known)
     pool = Pool(asked.aliases, known, in_use, late)
     asked.work.bind(pool.count, sum(each.rows.nbytes for each in known.values()))
     return pool
+
+
+def _together(parts: Sequence[Places]) -> Places:
+    """All offsets of some."""
+    if len(parts) == 1:
+        return parts[0]
+    found: Longs = np.unique(np.concatenate([np.zeros(0, np.int64), *parts]))
+    return found
+
+
+def _among(offsets: Longs, places: Places) -> Mask:
+    """Which offsets are among others."""
+    if isinstance(places, range):
+        return (offsets >= places.start) & (offsets < places.stop)
+    return np.isin(offsets, places)
 
 
 def _lineage(asked: Explanation, pool: Pool, state: State | None) -> Lineage:

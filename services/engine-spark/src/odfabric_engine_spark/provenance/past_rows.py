@@ -1,13 +1,13 @@
-"""Rows that the inputs had: read from slices by conditions, and netted.
+"""Rows that the inputs had: found by conditions, and netted.
 
-Owns finding records of an input by values of expressions, and which of them are there at a state. A withdrawal takes the latest equal row
+Owns which of the found records are there at a state. A withdrawal takes the latest equal row
 that is there; one of a row that is not there cancels the next equal row to come (docs/engine.md#unmatched-retractions). Invariant: equal
 rows meet the same conditions, so what is there of the found records is what is there of all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,35 +15,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from odfabric.errors import InvalidData, LimitExceeded, Place
+from odfabric.errors import LimitExceeded
 from odfabric.formats.slices.canonical_rows import one_array, row_bytes
-from odfabric.formats.slices.slice_parquet import open_slice
-from odfabric.model.engine import SliceFile, TransformRequestInput
+from odfabric.model.engine import TransformRequestInput
 from odfabric.model.operation import OperationType
 from odfabric.model.provenance import PROVENANCE_ROWS_LIMIT
 from odfabric_engine_spark.arrays.array_types import Hashes, Longs, Mask
 from odfabric_engine_spark.plan.input_tables import InputTable
-from odfabric_engine_spark.plan.partitioning.partition_keys import stage_schema
-from odfabric_engine_spark.rows.input_rows import batch_as_spark
+from odfabric_engine_spark.provenance.input_history import InputHistory, Places, as_scan
+from odfabric_engine_spark.provenance.key_search import Condition, KeySearch
 from odfabric_engine_spark.rows.input_scan import weights_of
-from odfabric_engine_spark.rows.row_expressions import RowExpressions
 from odfabric_engine_spark.spark.calls.call import EngineCall
-from odfabric_engine_spark.spark.catalyst.plan_nodes import Attribute, Catalyst, Expression, expr_id, references
-from odfabric_engine_spark.spark.frames.result_rows import collected
-from odfabric_engine_spark.state.key_hash import key_hashes
+from odfabric_engine_spark.spark.catalyst.plan_nodes import Attribute, Catalyst, Expression
 
-FEW = 8
-"""Below one record in so many, values are computed for these records alone."""
 CORRECT_FROM, CORRECT_TO = OperationType.CORRECT_FROM.value, OperationType.CORRECT_TO.value
 """The halves of a correction: the second one is the record after the first."""
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """Hashes of values, one of which the expressions over a row have together."""
-
-    expressions: tuple[Expression, ...]
-    hashes: Hashes
 
 
 @dataclass(frozen=True)
@@ -89,13 +75,6 @@ class KnownRows:
         return as_scan(self.rows.take(pa.array(picked)), columns)
 
 
-def as_scan(rows: pa.Table, columns: Sequence[Attribute]) -> pa.Table:
-    """Rows by names of columns as rows of a scan, by position."""
-    schema = stage_schema(tuple(columns))
-    arrays = [rows.column(str(column.name())).cast(field.type) for column, field in zip(columns, schema, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=schema)
-
-
 def _survivors(classes: Longs, weights: Longs) -> Mask:
     """Of records sorted by class and offset: those that are not withdrawn later.
 
@@ -124,131 +103,48 @@ class PastRows:
         *,
         rows_max: int,
     ) -> None:
-        self._inputs = {one.query_alias: one for one in inputs}
         self._tables = tables
-        self._catalyst = catalyst
-        self._call = call
         self._rows_max = rows_max
-        self._columns: dict[tuple[str, frozenset[str]], pa.Table] = {}
-        self.rows_read = 0
+        self._inputs = {one.query_alias: InputHistory(one, tables[one.query_alias], call) for one in inputs}
+        self._searches = {alias: KeySearch(one, catalyst, call) for alias, one in self._inputs.items()}
 
-    def matching(self, alias: str, conditions: Sequence[Condition]) -> Mask:
-        """Which records of an input meet all conditions, by offset.
+    @property
+    def rows_read(self) -> int:
+        """How many records were read, of all inputs."""
+        return sum(one.rows_read for one in self._inputs.values())
 
-        Once few are left, further conditions look at these alone.
-        """
-        found = np.ones(self._inputs[alias].offsets.end, dtype=bool)
-        for condition in conditions:
-            if np.count_nonzero(found) * FEW < len(found):
-                found[found] = np.isin(self.keys(alias, condition.expressions, found), condition.hashes)
-            else:
-                found &= np.isin(self.keys(alias, condition.expressions), condition.hashes)
-        return found
+    def matching(self, alias: str, conditions: Sequence[Condition]) -> Places:
+        """Which records of an input meet all conditions. Raises LimitExceeded, InvalidData."""
+        return self._searches[alias].matching(conditions)
 
-    def keys(self, alias: str, expressions: Sequence[Expression], chosen: Mask | None = None) -> Hashes:
-        """Hashes of values of expressions, for all records or for the chosen ones."""
-        by_id = {expr_id(column): column for each in expressions for column in references(each)}
-        columns = list(by_id.values())
-        if not columns:
-            count = self._inputs[alias].offsets.end if chosen is None else int(chosen.sum())
-            return np.repeat(self._constant(expressions), count)
-        names = frozenset(str(column.name()) for column in columns)
-        if chosen is None or np.count_nonzero(chosen) * FEW >= len(chosen) or (alias, names) in self._columns:
-            rows = self._read_columns(alias, names)
-            rows = rows if chosen is None else rows.filter(pa.array(chosen))
-        else:
-            rows = self._read(alias, names, chosen)
-            self.rows_read += rows.num_rows
-        values = RowExpressions.of(self._catalyst, columns, expressions).evaluate(as_scan(rows, columns))
-        return key_hashes([one_array(each) for each in values], rows.num_rows)
+    def keys(self, alias: str, expressions: Sequence[Expression], chosen: Places) -> Hashes:
+        """Hashes of values of expressions, for the chosen records."""
+        return self._searches[alias].hashes(expressions, chosen)
 
-    def _constant(self, expressions: Sequence[Expression]) -> Hashes:
-        """The hash of values that no row decides, such as the tag of a branch of a union."""
-        catalyst = self._catalyst
-        named = [catalyst.named(each, f"c{at}") for at, each in enumerate(expressions)]
-        plan = catalyst.logical.Project(catalyst.seq(named), catalyst.logical.OneRowRelation())
-        values = collected(catalyst.data_frame(plan))
-        return key_hashes([one_array(each) for each in values.columns], 1)
-
-    def known(self, alias: str, chosen: Mask) -> KnownRows:
+    def known(self, alias: str, chosen: Places) -> KnownRows:
         """The chosen records with all columns. Raises LimitExceeded, InvalidData."""
-        count = int(chosen.sum())
-        if count > self._rows_max:
+        if len(chosen) > self._rows_max:
             raise LimitExceeded(
-                f"explaining the record needs {count} rows of the input {alias}: it shows no key by which fewer would do",
+                f"explaining the record needs {len(chosen)} rows of the input {alias}: it shows no key by which fewer would do",
                 limit=PROVENANCE_ROWS_LIMIT,
                 maximum=self._rows_max,
             )
         table = self._tables[alias]
         names = table.vocabulary
         system = {names.offset, names.operation_type, names.system_time}
-        rows = self._read(alias, frozenset(table.no_rows.column_names), chosen)
+        rows = self._inputs[alias].read(frozenset(table.no_rows.column_names), chosen)
         return KnownRows(
-            offsets=np.flatnonzero(chosen),
-            operations=_operations(rows, names.operation_type),
+            offsets=np.asarray(chosen, np.int64),
+            operations=one_array(rows.column(names.operation_type)).to_numpy(zero_copy_only=False).astype(np.int64),
             rows=rows,
             data=tuple(name for name in rows.column_names if name not in system),
         )
 
     def whole_corrections(self, alias: str, offsets: Longs) -> Longs:
         """Offsets of records, with the other half of each that is half of a correction."""
-        near = np.zeros(self._inputs[alias].offsets.end + 1, dtype=bool)
-        for at in (offsets, offsets + 1, offsets[offsets > 0] - 1):
-            near[at] = True
-        places = np.flatnonzero(near[:-1])
-        column = self._tables[alias].vocabulary.operation_type
-        begun = places[_operations(self._read(alias, frozenset({column}), near[:-1]), column) == CORRECT_FROM]
+        history = self._inputs[alias]
+        near = np.unique(np.concatenate([offsets - 1, offsets, offsets + 1]))
+        near = near[(near >= 0) & (near < history.end)]
+        begun = near[history.operations(near) == CORRECT_FROM]
         halves = np.concatenate([begun[np.isin(begun + 1, offsets)], begun[np.isin(begun, offsets)] + 1])
         return np.union1d(offsets, halves)
-
-    def _read_columns(self, alias: str, names: frozenset[str]) -> pa.Table:
-        """Columns of all records of an input, kept for the call. Raises LimitExceeded."""
-        known = self._columns.get((alias, names))
-        if known is None:
-            count, maximum = self._inputs[alias].offsets.end, self._call.settings.provenance_scanned_rows_max
-            if count > maximum:
-                raise LimitExceeded(
-                    f"explaining the record looks for its keys in the {count} records of the input {alias}",
-                    limit="provenance_scanned_rows_max",
-                    maximum=maximum,
-                )
-            known = self._read(alias, names, np.ones(count, dtype=bool))
-            self._columns[alias, names] = known
-            self.rows_read += count
-        return known
-
-    def _read(self, alias: str, names: frozenset[str], chosen: Mask) -> pa.Table:
-        one, schema = self._inputs[alias], self._tables[alias].no_rows.schema
-        wanted = pa.schema([field for field in schema if field.name in names])
-        batches = [batch for piece in one.slices for batch in self._slice(one, piece, wanted, chosen)]
-        rows = pa.Table.from_batches(batches, schema=wanted)
-        if rows.num_rows != int(chosen.sum()):
-            message = f"input {alias} has {rows.num_rows} of {int(chosen.sum())} records that its slices should hold"
-            raise InvalidData(message, place=Place(rule="file-offsets"))
-        return rows
-
-    def _slice(
-        self, one: TransformRequestInput, piece: SliceFile, schema: pa.Schema, chosen: Mask
-    ) -> Iterator[pa.RecordBatch]:
-        begin = piece.offsets.begin
-        own = chosen[begin : min(piece.offsets.end, one.offsets.end)]
-        hits = np.flatnonzero(own)
-        if not len(hits):
-            return
-        names = one.vocabulary
-        columns = sorted({*schema.names, names.offset})
-        near = range(int(hits[0]), int(hits[-1]) + 1)
-        with open_slice(self._call.exchange.input(piece.path), names) as reader:
-            for batch in reader.batches(columns, near=near, bytes_max=self._call.settings.batch_bytes):
-                self._call.check()
-                places = batch.column(names.offset).to_numpy() - begin
-                within = (places >= 0) & (places < len(own))
-                taken = within.copy()
-                taken[within] = own[places[within]]
-                if taken.any():
-                    yield batch_as_spark(batch if taken.all() else batch.filter(pa.array(taken)), schema, piece.path)
-
-
-def _operations(rows: pa.Table, column: str) -> Longs:
-    found: Longs = one_array(rows.column(column)).to_numpy(zero_copy_only=False).astype(np.int64)
-    return found

@@ -25,6 +25,7 @@ from pyspark.sql import SparkSession
 from odfabric.errors import Determinate, External, LimitExceeded, OdfError
 from odfabric.formats.engine_messages import engine_wire as wire
 from odfabric.model.engine import EngineProgress
+from odfabric_engine_spark.arrays.kept_files import KeptFiles
 from odfabric_engine_spark.arrays.mapped_files import MappedFiles
 from odfabric_engine_spark.spark.calls.call import EngineCall, StopSignal
 from odfabric_engine_spark.spark.calls.exchange_folder import ExchangeFolder
@@ -140,6 +141,8 @@ class CallRunner:
         self._cancels = ThreadPoolExecutor(1, thread_name_prefix="cancel")
         self._plans: KeptPlans[Any] = KeptPlans()
         self._mapped = MappedFiles()
+        indexes_max = settings.provenance_index_bytes_max
+        self._kept = KeptFiles(exchange.key_indexes, bytes_max=indexes_max) if indexes_max else None
         self._lock = threading.Lock()
         self._present: set[str] = set()
         self._fallen = False
@@ -180,6 +183,8 @@ class CallRunner:
     def let_go_of_removed_files(self) -> None:
         """Unmap files that calls have kept and that were removed, to free their room."""
         self._mapped.give_up_removed()
+        if self._kept is not None:
+            self._kept.give_up_removed()
 
     def run(
         self,
@@ -347,6 +352,7 @@ class CallRunner:
                     listener=call.tell,
                     plans=self._plans,
                     mapped=self._mapped,
+                    kept_files=self._kept,
                 )
             )
 

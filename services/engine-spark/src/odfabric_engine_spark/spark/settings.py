@@ -200,7 +200,12 @@ class EngineSettings:
     provenance_rows_max: int = 1_000_000
     """Rows of one input that an explanation runs the query over, where a request sets no limit. Records that show no key need all of them."""
     provenance_scanned_rows_max: int = 50_000_000
-    """Records of one input in which those of a key are looked for; each costs about 40 bytes of memory."""
+    """Records of one input in which those of a key are looked for without an index; each costs about 8 bytes of memory."""
+    provenance_index_bytes_max: int = 2 * GIB
+    """Indexes of keys in the exchange folder, 12 bytes for each record and key; the least recently used ones go first. 0: none are kept, and each
+    question reads the keys of the whole history."""
+    provenance_index_rows_min: int = 65_536
+    """Records of consecutive slices from which an index of their keys is worth a file. Fewer are read for each question."""
     provenance_evaluations_max: int = 2_000
     """Runs of the query that check the answers of one call; what is not checked then says so."""
 

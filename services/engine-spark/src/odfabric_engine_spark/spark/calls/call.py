@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from odfabric.errors import OdfError
 from odfabric.model.engine import EngineProgress
+from odfabric_engine_spark.arrays.kept_files import KeptFiles
 from odfabric_engine_spark.arrays.mapped_files import MappedFiles
 from odfabric_engine_spark.spark.calls.exchange_folder import ExchangeFolder
 from odfabric_engine_spark.spark.calls.plan_cache import KeptPlans
@@ -50,7 +51,7 @@ class EngineCall:
     """What an operation works with.
 
     `session` is private to the call: views, settings and jobs started through it end with it. `scratch` is a private folder
-    in the exchange folder beside the output, removed after the call. `plans` and `mapped` files are shared with other calls.
+    in the exchange folder beside the output, removed after the call. `plans`, `mapped` files and `kept_files` (None: none are kept) are shared with other calls.
     """
 
     session: SparkSession
@@ -61,6 +62,7 @@ class EngineCall:
     listener: Callable[[EngineProgress], None] = _ignore
     plans: KeptPlans[Any] = field(default_factory=KeptPlans)
     mapped: MappedFiles = field(default_factory=MappedFiles)
+    kept_files: KeptFiles | None = None
 
     def check(self) -> None:
         """Raises the reason if the call must end: LimitExceeded or Determinate.

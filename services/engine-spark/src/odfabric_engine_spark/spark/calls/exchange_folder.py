@@ -53,6 +53,11 @@ class ExchangeFolder:
             raise Determinate(f"the exchange folder has no folder for {path}")
         return file
 
+    @property
+    def key_indexes(self) -> Path:
+        """The folder of what engines keep between calls, which anybody may empty."""
+        return self.root / ".key-indexes"
+
     @contextmanager
     def outputs(self, *paths: str) -> Iterator[list[Path]]:
         """Files written together: an error in the context removes all. Raises as `output`."""

@@ -47,6 +47,9 @@ def local_rows(session: SparkSession, rows: pa.Table) -> DataFrame:
     if any(types.is_nested(field.type) for field in rows.schema):
         columns = [one_array(column).cast(loose(column.type)) for column in rows.columns]
         rows = pa.Table.from_arrays(columns, names=rows.column_names)
+    if any(not batch.num_rows for batch in rows.to_batches()):
+        # Spark takes an empty batch for the last one.
+        rows = pa.Table.from_batches([batch for batch in rows.to_batches() if batch.num_rows], schema=rows.schema)
     _handed.add(rows.nbytes)
     return session.createDataFrame(rows)
 
