@@ -16,7 +16,9 @@ class ProvenanceSettings(BaseSettings):
         5_000_000, ge=1, description="Most rows of its inputs that one derivation of provenance reads"
     )
     provenance_evaluations_max: int = Field(
-        200, ge=1, description="Most runs of a query that check one derivation of provenance"
+        2000,
+        ge=1,
+        description="Most sets of records over which a query runs to check one derivation of provenance, one for each started 5,000 records",
     )
     provenance_records_max: int = Field(1000, ge=1, description="Most records that one answer on provenance visits")
     provenance_depth_max: int = Field(

@@ -21,6 +21,7 @@ from odfabric_engine_spark.plan.normal_plan import NormalQuery, normal_plan
 from odfabric_engine_spark.plan.query_classes import LinearQuery
 from odfabric_engine_spark.plan.resolution import resolve_steps
 from odfabric_engine_spark.provenance.keyed_stages import KeyedStages, keyed_stages
+from odfabric_engine_spark.provenance.world_plan import WorldPlan, world_plan
 from odfabric_engine_spark.rows.output_shape import OutputShape
 from odfabric_engine_spark.rows.row_expressions import RowExpressions
 from odfabric_engine_spark.spark.calls.call import EngineCall
@@ -41,12 +42,13 @@ class LatenessOfUses:
 class ExplainedQuery:
     """A query over inputs.
 
-    `uses` are the inputs by alias, from left to right. `linear` is the row-wise form where it has one; `stages` say what its keys are,
+    `worlds` is the plan that runs over many sets of rows at once. `uses` are the inputs by alias, from left to right. `linear` is the row-wise form where it has one; `stages` say what its keys are,
     None where they are not known. `lateness` is there where rows may come only so late.
     """
 
     catalyst: Catalyst
     plan: Plan
+    worlds: WorldPlan
     columns: tuple[Attribute, ...]
     uses: tuple[str, ...]
     timed: bool
@@ -127,6 +129,7 @@ def plan_of(
     return ExplainedQuery(
         catalyst=catalyst,
         plan=plan,
+        worlds=world_plan(catalyst, plan),
         columns=tuple(output_of(plan)),
         uses=tuple(scan.alias for scan in scans_of(plan)),
         timed=query.timed,

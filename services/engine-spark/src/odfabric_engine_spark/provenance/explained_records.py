@@ -29,10 +29,11 @@ from odfabric_engine_spark.provenance.circuit.lineage import Lineage, lineage_of
 from odfabric_engine_spark.provenance.circuit.terms import Leaf
 from odfabric_engine_spark.provenance.conditions import Bound, bound_of, named_columns
 from odfabric_engine_spark.provenance.equal_rows import places_of
-from odfabric_engine_spark.provenance.evaluation import Evaluation
+from odfabric_engine_spark.provenance.evaluation import Evaluation, Search, World
 from odfabric_engine_spark.provenance.explained_query import ExplainedQuery
 from odfabric_engine_spark.provenance.input_history import Places
 from odfabric_engine_spark.provenance.late_rows import late_rows
+from odfabric_engine_spark.provenance.own_records import OwnRecords
 from odfabric_engine_spark.provenance.past_rows import PastRows
 from odfabric_engine_spark.provenance.row_wise import replayed
 from odfabric_engine_spark.provenance.states import Pool, State, states_of
@@ -43,6 +44,8 @@ from odfabric_engine_spark.rows.output_shape import OutputShape, as_output
 from odfabric_engine_spark.spark.calls.call import EngineCall
 
 NOT_FOUND = "the query gives no such row over these inputs: another engine or another version made the block, or an input withdraws rows that are not there"
+_NUMBERS_AT_ONCE = 20_000_000
+"""Records in the hands of searches that advance together: each may name all records of the pool."""
 _ALTERNATIVES_MAX = 16
 """Most derivations of equal rows of which the answer file has the witnesses."""
 
@@ -106,7 +109,8 @@ def explain_row_wise(asked: Explanation, linear: LinearQuery) -> list[RecordProv
     places: dict[int, Places] = {
         use: np.unique([each.offset for each in sources if each is not None and each.use == use]) for use in uses
     }
-    lineage = _lineage(asked, _pool(asked, past, places), None)
+    pool = _pool(asked, past, places)
+    lineage = _lineage(asked, pool, None)
     rows = as_output(lineage.rows, asked.shape.rows)
     images = places_of(table_of(list(asked.records), asked.shape.rows), rows)
     found = []
@@ -116,7 +120,8 @@ def explain_row_wise(asked: Explanation, linear: LinearQuery) -> list[RecordProv
             found.append(RecordProvenance(offset=record.offset, op=record.op, found=False, notes=(NOT_FOUND,)))
             continue
         witness = [(asked.aliases.index(source.alias), np.array([source.offset], np.int64))]
-        trigger = _whole_corrections(asked, past, witness) if asked.asks(ProvenanceKind.TRIGGER) else []
+        number = pool.numbers(source.alias, np.array([source.offset], np.int64))
+        trigger = pool.whole_corrections(number) if asked.asks(ProvenanceKind.TRIGGER) else []
         _write(asked, record, ProvenanceKind.WITNESSES, witness)
         _write(asked, record, ProvenanceKind.TRIGGER, trigger)
         _write_cells(asked, record, lineage, own[0])
@@ -155,7 +160,7 @@ def explain_by_rows(asked: Explanation) -> list[RecordProvenance]:
     bound = bound_of(asked.query, wanted, past, new)
     pool = _bound_pool(asked, past, bound)
     asked.call.progress("run")
-    found = _Search(asked, past, pool, states).found(wanted)
+    found = _Records(asked, pool, states, wanted).found()
     missing = [record for record, each in zip(asked.records, found, strict=True) if not each.found]
     if missing and not bound.whole:
         found = _with_all_rows(replace(asked, records=tuple(missing)), past, states, found)
@@ -173,7 +178,7 @@ def _with_all_rows(
     if sum(one.offsets.end for one in asked.request.transaction.inputs) > asked.work.rows_max:
         return found
     pool = _bound_pool(asked, past, Bound({}, touched=False, whole=True))
-    again = _Search(asked, past, pool, states).found(table_of(list(asked.records), asked.shape.rows))
+    again = _Records(asked, pool, states, table_of(list(asked.records), asked.shape.rows)).found()
     known = {each.offset: each for each in again}
     return [known.get(each.offset, each) for each in found]
 
@@ -227,17 +232,18 @@ def _lineage(asked: Explanation, pool: Pool, state: State | None) -> Lineage:
     return lineage
 
 
-class _Search:
+class _Records:
     """Finds records among the rows of the states, and explains them."""
 
-    def __init__(self, asked: Explanation, past: PastRows, pool: Pool, states: list[State]) -> None:
+    def __init__(self, asked: Explanation, pool: Pool, states: list[State], wanted: pa.Table) -> None:
         self._asked = asked
-        self._past = past
         self._pool = pool
         self._states = states
-        self._evaluation = Evaluation(asked.query, asked.shape, pool, asked.work.budget, asked.call)
+        self._wanted = wanted
+        self._own = OwnRecords.of(asked.query, pool, wanted)
+        self._evaluation = Evaluation(asked.query, asked.shape, pool, wanted, asked.work.budget, asked.call)
 
-    def found(self, wanted: pa.Table) -> list[RecordProvenance]:
+    def found(self) -> list[RecordProvenance]:
         """All records, in their order."""
         records = self._asked.records
         done: dict[int, RecordProvenance] = {}
@@ -245,10 +251,16 @@ class _Search:
             if len(done) == len(records):
                 break
             lineage = _lineage(self._asked, self._pool, self._states[at])
-            places = places_of(wanted, as_output(lineage.rows, self._asked.shape.rows))
-            for number, equal in enumerate(places):
-                if len(equal) and number not in done:
-                    done[number] = self._explained(records[number], wanted.slice(number, 1), lineage, equal, at)
+            places = places_of(self._wanted, as_output(lineage.rows, self._asked.shape.rows))
+            found = [number for number, equal in enumerate(places) if len(equal) and number not in done]
+            together = max(1, _NUMBERS_AT_ONCE // max(1, self._pool.count))
+            for begin in range(0, len(found), together):
+                searches = {
+                    number: self._explained(number, lineage, places[number], at)
+                    for number in found[begin : begin + together]
+                }
+                done |= self._evaluation.together(searches)
+        self._asked.work.jobs += self._evaluation.runs
         return [
             done.get(number, RecordProvenance(offset=record.offset, op=record.op, found=False, notes=(NOT_FOUND,)))
             for number, record in enumerate(records)
@@ -259,27 +271,25 @@ class _Search:
         last = len(self._states) - 1
         return [last, *range(1, last)] if self._asked.added else [0, *range(last - 1, 0, -1)]
 
-    def _explained(
-        self, record: AskedRecord, row: pa.Table, lineage: Lineage, equal: Longs, at: int
-    ) -> RecordProvenance:
+    def _explained(self, number: int, lineage: Lineage, equal: Longs, at: int) -> Search[RecordProvenance]:
         asked, pool, state = self._asked, self._pool, self._states[at]
+        record = asked.records[number]
         leaves = dict(lineage.circuit.leaves)
         derivations = [_numbers(pool, leaves, lineage, int(each)) for each in equal[:_ALTERNATIVES_MAX]]
         notes = lineage.circuit.notes(int(equal[0]))
         numbers, verified, minimal = derivations[0], False, False
+        own = self._own.mask(number)
+        if not all(own[each].all() for each in derivations):
+            own[:] = True  # a value that was cut when it was written chooses no rows
         if asked.request.effort > ProvenanceEffort.LINEAGE:
-            there = np.flatnonzero(pool.there(pool.came(state.ends)))
-            outcome = checked(
-                numbers,
-                there,
-                lambda some: self._evaluation.count(pool.mask(some), row, state.watermark_us) > 0,
-                minimal=asked.request.effort is ProvenanceEffort.MINIMAL,
-            )
+            there = np.flatnonzero(pool.there(pool.came(state.ends) & own))
+            minimal = asked.request.effort is ProvenanceEffort.MINIMAL
+            outcome = yield from checked(numbers, there, lambda sets: _gives(sets, state), minimal=minimal)
             numbers, verified, minimal = outcome.numbers, outcome.verified, outcome.minimal
             notes += [] if outcome.note is None else [outcome.note]
         for term, other in enumerate([numbers, *derivations[1:]]):
             _write(asked, record, ProvenanceKind.WITNESSES, pool.offsets(other), term=term)
-        triggers, by_watermark = self._trigger(record, row, at, len(equal), notes)
+        triggers, by_watermark = yield from self._trigger(record, own, at, len(equal), notes)
         _write(asked, record, ProvenanceKind.TRIGGER, triggers)
         _write_cells(asked, record, lineage, int(equal[0]))
         return RecordProvenance(
@@ -297,8 +307,8 @@ class _Search:
         )
 
     def _trigger(
-        self, record: AskedRecord, row: pa.Table, at: int, known: int, notes: list[str]
-    ) -> tuple[list[tuple[int, Longs]], bool]:
+        self, record: AskedRecord, own: Mask, at: int, known: int, notes: list[str]
+    ) -> Search[tuple[list[tuple[int, Longs]], bool]]:
         if not self._asked.asks(ProvenanceKind.TRIGGER):
             return [], False
         if self._asked.request.previous is not None:
@@ -308,9 +318,9 @@ class _Search:
         # Of a record that only states between have, the step that wrote it counts; else the whole block does.
         between = 0 < at < last
         first, second = ((at - 1, at) if record.added else (at, at + 1)) if between else (0, last)
-        found = trigger_of(
-            self._evaluation,
-            row,
+        found = yield from trigger_of(
+            self._pool,
+            own,
             self._states[first],
             self._states[second],
             added=record.added,
@@ -318,15 +328,13 @@ class _Search:
             effort=self._asked.request.effort,
         )
         notes += [] if found.note is None else [found.note]
-        return _whole_corrections(self._asked, self._past, self._pool.offsets(found.numbers)), found.by_watermark
+        return self._pool.whole_corrections(found.numbers), found.by_watermark
 
 
-def _whole_corrections(asked: Explanation, past: PastRows, found: list[tuple[int, Longs]]) -> list[tuple[int, Longs]]:
-    """Records by input, with the other halves of corrections.
-
-    Such a half may not matter for the record: it may have another key.
-    """
-    return [(at, past.whole_corrections(asked.aliases[at], offsets)) for at, offsets in found]
+def _gives(sets: Sequence[Longs], state: State) -> Search[list[bool]]:
+    """Whether the query over sets of records gives the record at a state."""
+    counts = yield [World(numbers, state.watermark_us) for numbers in sets]
+    return [count > 0 for count in counts]
 
 
 def _numbers(pool: Pool, leaves: Mapping[int, Leaf], lineage: Lineage, row: int) -> Longs:

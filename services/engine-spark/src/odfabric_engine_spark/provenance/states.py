@@ -19,6 +19,7 @@ from odfabric.model.provenance import ConsumedInterval
 from odfabric_engine_spark.arrays.array_types import Longs, Mask
 from odfabric_engine_spark.provenance.circuit.builder import LeafRows
 from odfabric_engine_spark.provenance.past_rows import CORRECT_FROM, CORRECT_TO, KnownRows
+from odfabric_engine_spark.provenance.world_plan import WORLD
 from odfabric_engine_spark.rows.block_steps import least, micros
 from odfabric_engine_spark.spark.catalyst.plan_nodes import Attribute
 
@@ -114,10 +115,16 @@ class Pool:
         chosen = np.flatnonzero(self._of_use(taken, position, net=net) & matters)
         return LeafRows(known.of_columns(columns, chosen), known.offsets[chosen])
 
-    def rows(self, taken: Mask, position: int, columns: Sequence[Attribute]) -> pa.Table:
-        """Rows of one use of an input, if the taken records are all that came."""
+    def rows(self, worlds: Sequence[Longs], position: int, columns: Sequence[Attribute]) -> pa.Table:
+        """Rows of one use of an input for each of some worlds, whose position is the last column.
+
+        A world has records by number: all that came.
+        """
         alias, _ = self.uses[position]
-        return self.known[alias].of_columns(columns, self._of_use(taken, position, net=True))
+        chosen = [np.flatnonzero(self._of_use(self.mask(numbers), position, net=True)) for numbers in worlds]
+        rows = self.known[alias].of_columns(columns, np.concatenate(chosen))
+        of_world = np.repeat(np.arange(len(worlds)), [len(each) for each in chosen])
+        return rows.append_column(WORLD, pa.array(of_world, pa.int64()))
 
     def _of_use(self, taken: Mask, position: int, *, net: bool) -> Mask:
         alias, _ = self.uses[position]
@@ -138,6 +145,19 @@ class Pool:
             own = numbers[(numbers >= begin) & (numbers < begin + len(known.offsets))]
             if len(own):
                 found.append((at, known.offsets[own - begin]))
+        return found
+
+    def whole_corrections(self, numbers: Longs) -> list[tuple[int, Longs]]:
+        """Offsets of records by input, with the other half of each that is half of a correction.
+
+        Such a half may not matter for a record: it may have another key, and then the pool does not have it.
+        """
+        found = []
+        for at, offsets in self.offsets(numbers):
+            known = self.known[self.aliases[at]]
+            operations = known.operations[np.searchsorted(known.offsets, offsets)]
+            halves = [offsets[operations == CORRECT_FROM] + 1, offsets[operations == CORRECT_TO] - 1]
+            found.append((at, np.unique(np.concatenate([offsets, *halves]))))
         return found
 
     def changes(self, numbers: Longs) -> list[Longs]:

@@ -207,7 +207,7 @@ class EngineSettings:
     provenance_index_rows_min: int = 65_536
     """Records of consecutive slices from which an index of their keys is worth a file. Fewer are read for each question."""
     provenance_evaluations_max: int = 2_000
-    """Runs of the query that check the answers of one call; what is not checked then says so."""
+    """Sets of records over which the query runs to check the answers of one call, one for each started 5,000 records; what is not checked then says so."""
 
     @property
     def tasks_at_once(self) -> int:
