@@ -10,14 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfabric.model.provenance import RANGES_LISTED_MAX, ProvenanceKind
-from odfabric_engine_spark.arrays.array_types import Longs
 from odfabric_engine_spark.provenance.answer import AnswerRows, listed
 from odfabric_engine_spark.provenance.circuit.terms import covered
 from odfabric_engine_spark.provenance.equal_rows import places_of
-from odfabric_engine_spark.provenance.evaluation import Budget
 from odfabric_engine_spark.provenance.past_rows import KnownRows
 from odfabric_engine_spark.provenance.states import Pool
-from odfabric_engine_spark.provenance.sufficient import checked, least_of
 
 
 def known(records: list[tuple[int, int]]) -> KnownRows:
@@ -57,47 +54,6 @@ def test_ranges_cover_what_lies_in_some(pairs: list[tuple[int, int]]) -> None:
     begins, stops = (np.array([pair[at] for pair in ends], np.int64) for at in (0, 1))
     found = covered(begins, stops, 31).tolist()
     assert found == sorted({at for begin, end in ends for at in range(begin, end)})
-
-
-@given(st.sets(st.integers(0, 20), max_size=12), st.sets(st.integers(0, 20), max_size=4))
-def test_a_least_set_holds_and_needs_each_of_its_members(numbers: set[int], needed: set[int]) -> None:
-    """Of a condition that more records never break."""
-
-    def holds(some: Longs) -> bool:
-        return needed <= set(some.tolist())
-
-    every = np.array(sorted(numbers | needed), np.int64)
-    found, done = least_of(every, holds)
-    assert done
-    assert set(found.tolist()) == needed
-
-
-@given(st.sets(st.integers(0, 20), min_size=1, max_size=12), st.data())
-def test_witnesses_are_completed_from_the_pool(pool: set[int], data: st.DataObject) -> None:
-    """What has to be there so that something stays absent is added, and nothing else."""
-    needed = data.draw(st.sets(st.sampled_from(sorted(pool))))
-    begun = data.draw(st.sets(st.sampled_from(sorted(pool))))
-    found = checked(
-        np.array(sorted(begun), np.int64),
-        np.array(sorted(pool), np.int64),
-        lambda some: needed <= set(some.tolist()),
-        minimal=False,
-    )
-    assert found.verified
-    assert set(found.numbers.tolist()) == begun | needed
-
-
-def test_without_evaluations_nothing_is_verified() -> None:
-    """A limit ends the check, and the answer says so."""
-    budget = Budget(0)
-
-    def holds(some: Longs) -> bool:
-        budget.spend()
-        return True
-
-    found = checked(np.array([1], np.int64), np.array([1], np.int64), holds, minimal=True)
-    assert not found.verified
-    assert "no more evaluations" in (found.note or "")
 
 
 @given(st.sets(st.integers(0, 400), min_size=1))
@@ -143,3 +99,6 @@ def test_halves_of_a_correction_are_one_change(changes: list[tuple[int, ...]], d
     assert [number for each in found for number in each] == some
     pairs = [[at, at + 1] for at in some if operations[at] == 2 and at + 1 in some]
     assert [each for each in found if len(each) > 1] == pairs
+    (whole,) = [each.tolist() for _, each in pool.whole_corrections(np.array(some, np.int64))] if some else ([],)
+    halves = {at + 1 for at in some if operations[at] == 2} | {at - 1 for at in some if operations[at] == 3}
+    assert whole == sorted({*some, *halves})

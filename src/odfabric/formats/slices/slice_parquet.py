@@ -34,6 +34,8 @@ ROW_GROUP_BYTES_MAX: Final = 128 << 20
 """A row group is written when its rows take this many bytes in memory, so that wide rows do not exhaust it."""
 
 PAGE_ROWS_MAX: Final = 20_000
+PAGED_ROWS_MIN: Final = 2 * PAGE_ROWS_MAX
+"""A smaller row group is read faster as a whole than its pages are found."""
 _BLOCK_ROWS: Final = 8_192
 _BLOCK_BYTES: Final = 32 << 20
 """A block ends before its rows would take more, unless one row alone does: long texts reach the size of a row group in a few rows."""
@@ -227,10 +229,12 @@ class SliceReader:
                 break
         return pa.Table.from_batches(taken, schema=schema)
 
-    def rows_of(self, positions: Positions, columns: Collection[str] | None = None) -> pa.Table:
+    def rows_of(
+        self, positions: Positions, columns: Collection[str] | None = None, *, paged_rows_min: int = PAGED_ROWS_MIN
+    ) -> pa.Table:
         """Rows at ascending positions, each below `rows`. Raises InvalidData.
 
-        Of flat columns only the pages that have some of them are read, of nested columns the row groups.
+        In row groups of `paged_rows_min` rows only the pages of flat columns are read that have some of them; others are read whole.
         """
         names = [name for name in self.schema.names if columns is None or name in columns]
         schema = pa.schema([self.schema.field(name) for name in names])
@@ -240,13 +244,14 @@ class SliceReader:
             rows = self._file.metadata.row_group(group).num_rows
             begin, end = np.searchsorted(positions, [first, first + rows])
             if begin < end:
-                taken.append(self._rows_of_group(group, positions[begin:end] - first, schema))
+                own = positions[begin:end] - first
+                taken.append(self._rows_of_group(group, own, schema, paged=rows >= paged_rows_min))
             first += rows
         return pa.concat_tables(taken) if taken else schema.empty_table()
 
-    def _rows_of_group(self, group: int, positions: Positions, schema: pa.Schema) -> pa.Table:
+    def _rows_of_group(self, group: int, positions: Positions, schema: pa.Schema, *, paged: bool) -> pa.Table:
         found: dict[str, pa.Array | pa.ChunkedArray] = {}
-        if self._path is not None:
+        if paged and self._path is not None:
             found |= page_rows(self._path, group, positions, schema.names)
         rest = [name for name in schema.names if name not in found]
         position = 0

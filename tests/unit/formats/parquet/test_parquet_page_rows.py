@@ -89,8 +89,8 @@ def test_rows_at_positions_are_those_of_the_whole_file(
     positions = np.array(sorted(chosen), np.int64)
     with open_slice(path, VOCABULARY) as reader:
         whole = pa.Table.from_batches(list(reader.batches()), schema=reader.schema)
-        found = reader.rows_of(positions)
-        some = reader.rows_of(positions, ["op", "c0"])
+        found = reader.rows_of(positions, paged_rows_min=0)
+        some = reader.rows_of(positions, ["op", "c0"], paged_rows_min=0)
     assert found.schema == whole.schema
     assert shown(found, np.arange(len(positions))) == shown(whole, positions)
     assert shown(some, np.arange(len(positions))) == shown(whole.select(some.column_names), positions)
@@ -128,11 +128,11 @@ def test_flat_columns_come_from_pages_and_others_are_left_out(tmp_path: Path) ->
 def test_a_file_that_took_the_place_of_another_is_read_itself(tmp_path: Path) -> None:
     path = numbers(tmp_path)
     with open_slice(path, VOCABULARY) as reader:
-        reader.rows_of(np.array([5]))
+        reader.rows_of(np.array([5]), paged_rows_min=0)
     path.unlink()
     pq.write_table(as_slice(pa.table({"n": np.arange(50)})), path, max_rows_per_page=5, write_batch_size=5)
     with open_slice(path, VOCABULARY) as reader:
-        assert reader.rows_of(np.array([5, 49])).column("c0").to_pylist() == [5, 49]
+        assert reader.rows_of(np.array([5, 49]), paged_rows_min=0).column("c0").to_pylist() == [5, 49]
 
 
 @given(st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1), st.binary(max_size=300), st.integers(1, 40))

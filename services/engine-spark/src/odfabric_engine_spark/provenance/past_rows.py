@@ -139,12 +139,3 @@ class PastRows:
             rows=rows,
             data=tuple(name for name in rows.column_names if name not in system),
         )
-
-    def whole_corrections(self, alias: str, offsets: Longs) -> Longs:
-        """Offsets of records, with the other half of each that is half of a correction."""
-        history = self._inputs[alias]
-        near = np.unique(np.concatenate([offsets - 1, offsets, offsets + 1]))
-        near = near[(near >= 0) & (near < history.end)]
-        begun = near[history.operations(near) == CORRECT_FROM]
-        halves = np.concatenate([begun[np.isin(begun + 1, offsets)], begun[np.isin(begun, offsets)] + 1])
-        return np.union1d(offsets, halves)

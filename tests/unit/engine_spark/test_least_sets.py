@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfabric_engine_spark.arrays.array_types import Longs
-from odfabric_engine_spark.provenance.evaluation import EvaluationsSpent, Search
+from odfabric_engine_spark.provenance.evaluation import RECORDS_PER_EVALUATION, Budget, EvaluationsSpent, Search
 from odfabric_engine_spark.provenance.sufficient import Holds, checked, least_of
 
 T = TypeVar("T")
@@ -68,12 +68,35 @@ def test_few_worlds_give_a_set_that_is_enough(sets: list[frozenset[int]], allowe
     assert known or allowed < 100
 
 
-def test_witnesses_are_completed_from_the_pool() -> None:
-    """A row that hides the result needs another one beside it."""
-    enough = enough_for([frozenset({1})], frozenset({1}))
-    found = ended(checked(np.array([1]), np.arange(6), oracle(enough, lambda: 8), minimal=False))
-    assert found.numbers.tolist() == [1, 2]
+@given(st.sets(st.integers(0, 20), min_size=1, max_size=12), st.data())
+def test_witnesses_are_completed_from_the_pool(pool: set[int], data: st.DataObject) -> None:
+    """What has to be there so that something stays absent is added, and nothing else."""
+    needed = data.draw(st.sets(st.sampled_from(sorted(pool))))
+    begun = data.draw(st.sets(st.sampled_from(sorted(pool))))
+    holds = oracle(lambda some: needed <= some, lambda: 8)
+    found = ended(checked(np.array(sorted(begun), np.int64), np.array(sorted(pool), np.int64), holds, minimal=False))
     assert found.verified
-    assert found.note is not None
-    assert "keep something absent" in found.note
-    assert not ended(checked(np.array([1]), np.arange(6), oracle(enough, lambda: 8, 0), minimal=False)).verified
+    assert set(found.numbers.tolist()) == begun | needed
+
+
+def test_without_evaluations_nothing_is_verified() -> None:
+    """A limit ends the check, and the answer says so."""
+    holds = oracle(lambda some: True, lambda: 8, 0)
+    found = ended(checked(np.array([1], np.int64), np.array([1], np.int64), holds, minimal=True))
+    assert not found.verified
+    assert "no more evaluations" in (found.note or "")
+
+
+@given(st.lists(st.integers(0, 20_000), max_size=8), st.integers(0, 6))
+def test_a_large_world_counts_several_times(sizes: list[int], allowed: int) -> None:
+    """Records of all worlds but the last are bounded by the budget."""
+    budget = Budget(allowed)
+    made = []
+    for size in sizes:
+        try:
+            budget.spend(size)
+        except EvaluationsSpent:
+            break
+        made.append(size)
+    assert sum(made[:-1]) <= allowed * RECORDS_PER_EVALUATION
+    assert len(made) <= allowed
