@@ -38,15 +38,15 @@ class Segment:
 
         None if that would not be recognised later: nobody else has the file of a slice, so it is a copy made for this call. Raises Determinate.
         """
-        told = hashlib.sha256()
+        digest = hashlib.sha256()
         for piece in self.slices:
             stat = exchange.input(piece.path).stat()
             if stat.st_nlink <= 1:
                 return None
             mark = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns)
-            told.update(repr((mark, piece.offsets.begin, piece.offsets.end)).encode())
-        told.update(repr((self.begin, self.end)).encode())
-        return told.digest()
+            digest.update(repr((mark, piece.offsets.begin, piece.offsets.end)).encode())
+        digest.update(repr((self.begin, self.end)).encode())
+        return digest.digest()
 
 
 def segments_of(slices: Sequence[SliceFile], *, rows_min: int) -> Iterator[Segment]:

@@ -58,12 +58,6 @@ class InputHistory:
         """All records, in parts; a part may have records after the end."""
         return tuple(segments_of(self._slices, rows_min=self._call.settings.provenance_index_rows_min))
 
-    def operations(self, places: Longs) -> Longs:
-        """What some records do."""
-        name = self._vocabulary.operation_type
-        found: Longs = one_array(self.read(frozenset({name}), places).column(name)).to_numpy().astype(np.int64)
-        return found
-
     def read(self, names: frozenset[str], places: Places) -> pa.Table:
         """Some columns of some records. Raises InvalidData."""
         wanted = pa.schema([field for field in self.schema if field.name in names])
