@@ -128,6 +128,19 @@ class TestEngineRecords:
         assert (problem["kind"], problem["block"]) == ("EngineRecordInvalid", value["block"])
         assert shown_key(other.public) in problem["message"]
 
+    def test_by_a_former_key_only_up_to_the_first_move_after_it_was_handed_over(self, parties: SmartParties) -> None:
+        core, node = parties.ours.node.core, parties.ours.node
+        former = core.repository.resolve(parties.entry.id)
+        node.heads.rotate(former, by=node.operator)
+        parties.ingest(3)  # may have been under way
+        self.record_by(parties, 0, former)
+        assert verified(parties.ours, parties.entry)["errors"] == []
+        parties.ingest(4)
+        self.record_by(parties, 1, former)
+        (problem,) = verified(parties.ours, parties.entry)["errors"]
+        assert (problem["kind"], problem["block"]) == ("EngineRecordInvalid", str(node.datasets.head(former).hash))
+        assert f"signed by {shown_key(former.id.key)}, which was handed over" in problem["message"]
+
     def test_one_that_was_changed(self, parties: SmartParties) -> None:
         self.record(parties, 0, signed=parties.ours.node.core.heads.writer, outcome="differs")
         (problem,) = verified(parties.ours, parties.entry)["errors"]
@@ -139,6 +152,13 @@ class TestEngineRecords:
             made = signed.sign(parties.entry.id, record_to_sign(parties.entry.id, value))
             value = signed_record(value, *made)
         self.put(parties, number, {**value, "outcome": outcome})
+
+    def record_by(self, parties: SmartParties, number: int, former: CatalogEntry) -> None:
+        """A record about the head by the key that the dataset was made with."""
+        value: dict[str, Any] = {"block": str(parties.ours.node.datasets.head(former).hash), "outcome": "made"}
+        assert former.sealed_key is not None
+        signature = parties.ours.node.ports.keys.sign(former.id, former.sealed_key, record_to_sign(former.id, value))
+        self.put(parties, number, signed_record(value, former.id.key, signature))
 
     def put(self, parties: SmartParties, number: int, value: Any) -> None:
         head = parties.ours.node.datasets.head(parties.entry).hash

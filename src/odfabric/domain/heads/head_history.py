@@ -6,7 +6,7 @@ dataset's id. What a node has seen once is never taken back: an older, another o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from odfabric.errors import CorruptedSource, Place
@@ -225,6 +225,28 @@ def check_lineage(
         after = number if number is not None else after
         if rewrites_history(move):
             return
+
+
+def last_blocks_of_former_keys(
+    moves: Sequence[SignedMove], number_of: Callable[[Multihash], int | None]
+) -> Mapping[bytes, int]:
+    """For keys that were handed over: the newest block, by its number, of which each may have signed a record.
+
+    A record is signed before its block is committed, onto the head of that moment. So what was under way when the key was handed over is
+    the first move of the head after it, and a later block of the chain did not exist while the key still signed. What rewrote history since
+    lowers the bound. Keys without a bound, such as the present one, are not listed.
+    """
+    handed = {each.move.signer: at for at, each in enumerate(moves) if each.move.kind == HANDED_OVER}
+    found: dict[bytes, int] = {}
+    for key, at in handed.items():
+        if moves[-1].move.next_key == key:
+            continue
+        moved = [each.move for each in moves[at + 1 :] if each.move.kind != HANDED_OVER]
+        bounding = [*moved[:1], *(move for move in moved[1:] if rewrites_history(move))]
+        numbers = [number for move in bounding if (number := number_of(move.new_head)) is not None]
+        if numbers:
+            found[key] = min(numbers)
+    return found
 
 
 def rewrites_history(move: HeadMove) -> bool:

@@ -6,11 +6,11 @@ log names. A dataset that nobody signed has no such problem. Source: ADR 0072, 0
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from odfabric.domain.chain.verify import ProblemKind
-from odfabric.domain.heads.head_history import FORK, LogEnd, check_lineage, check_moves
+from odfabric.domain.heads.head_history import FORK, LogEnd, check_lineage, check_moves, last_blocks_of_former_keys
 from odfabric.errors import Corrupt, CorruptedSource, OdfError
 from odfabric.formats.heads.head_log import shown_key
 from odfabric.formats.identifiers.multihash import parse_multihash
@@ -49,7 +49,8 @@ def verify_heads(verification: Verification, hashes: Sequence[Multihash], stored
         rule = f"{error.place.rule}: " if isinstance(error, CorruptedSource) and error.place.rule else ""
         verification.found(ProblemKind.HEAD_LOG_INVALID, f"{rule}{error.message}")
     keys = {verification.dataset.key, *(each.move.next_key for each in moves)}
-    signed, unsigned = _verify_records(verification, keys)
+    numbers = _numbers(verification, hashes)
+    signed, unsigned = _verify_records(verification, keys, last_blocks_of_former_keys(moves, numbers), numbers)
     if not moves:
         return None
     newest = moves[-1].move
@@ -100,8 +101,16 @@ def _check_seen(dataset: DatasetId, moves: Sequence[SignedMove], logs: HeadLogs)
         )
 
 
-def _verify_records(verification: Verification, keys: set[bytes]) -> tuple[int, int]:
-    """Check who signed the engine records; how many are signed, and how many not."""
+def _verify_records(
+    verification: Verification,
+    keys: set[bytes],
+    last_blocks: Mapping[bytes, int],
+    number_of: Callable[[Multihash], int | None],
+) -> tuple[int, int]:
+    """Check who signed the engine records; how many are signed, and how many not.
+
+    `last_blocks` bounds what keys that were handed over may have signed.
+    """
     signed = unsigned = 0
     records = signed_engine_records(verification.dataset, objects=verification.repository.objects)
     for _ in range(RECORDS_MAX):
@@ -115,7 +124,17 @@ def _verify_records(verification: Verification, keys: set[bytes]) -> tuple[int, 
         if signer is None:
             unsigned += 1
         elif signer in keys:
-            signed += 1
+            block = _block_of(record.get("block"))
+            number = None if block is None else number_of(block)
+            if number is not None and number > last_blocks.get(signer, number):
+                verification.found(
+                    ProblemKind.ENGINE_RECORD_INVALID,
+                    f"what is recorded of an engine is signed by {shown_key(signer)}, which was handed over before "
+                    f"block {number} was there: somebody else may have that key",
+                    block=block,
+                )
+            else:
+                signed += 1
         else:
             verification.found(
                 ProblemKind.ENGINE_RECORD_INVALID,
