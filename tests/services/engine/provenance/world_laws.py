@@ -96,9 +96,7 @@ def worlds_of(case: GeneralCase, lab: Lab, chance: Random, *, net: bool = False,
     tables = input_tables([(one.query_alias, one.vocabulary, one.data_schema) for one in request.inputs])
     query = plan_of(request.transform, tables, call, keyed=False)
     past = PastRows(request.inputs, tables, query.catalyst, call, rows_max=1_000_000)
-    known = {
-        one.query_alias: past.known(one.query_alias, np.ones(one.offsets.end, dtype=bool)) for one in request.inputs
-    }
+    known = {one.query_alias: past.known(one.query_alias, range(one.offsets.end)) for one in request.inputs}
     if not net:
         known = {alias: replace(each, operations=np.zeros_like(each.operations)) for alias, each in known.items()}
     uses = {at: (alias, np.ones(len(known[alias].offsets), dtype=bool)) for at, alias in enumerate(query.uses)}
