@@ -1,9 +1,10 @@
 """Verification: a long chain by metadata, and replays on one core and on two.
 
-    PYTHONPATH=src:. .odf/venv/bin/python tests/perf/bench_verify.py [--blocks 100000] [--transactions 24] [--rows 20000]
+    PYTHONPATH=src:. .odf/venv/bin/python tests/perf/bench_verify.py [--blocks 100000] [--transactions 24] [--rows 20000] [--rounds 5]
 
 Prints blocks/s of `verify --metadata-only` over a chain in a folder, then seconds of a verification with replay by a warm engine: on one core
-with one replay at a time, and on two with two, and their ratio. Each engine is started with the cores that it is measured with.
+with one replay at a time, and on two with two, by turns, with medians and the ratio of each turn. Each engine is started with the cores that
+it is measured with. Processor seconds are those of the whole machine, so they say what else it did.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import argparse
 import json
 import os
 import random
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -58,7 +60,6 @@ content:
         engine: spark
         query: SELECT event_time, upper(city) AS city, value * 2 AS doubled FROM readings WHERE value > 500
 """
-ROUNDS = 3
 
 
 def metadata_only(blocks: int) -> None:
@@ -79,7 +80,7 @@ def metadata_only(blocks: int) -> None:
     print(f"metadata alone: {blocks:,} blocks in {seconds:.1f} s: {blocks / seconds:,.0f} blocks/s")
 
 
-def replays(transactions: int, rows: int) -> None:
+def replays(transactions: int, rows: int, rounds: int) -> None:
     chance = random.Random(1)
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
@@ -102,16 +103,36 @@ def replays(transactions: int, rows: int) -> None:
             (place / "rows.ndjson").write_text("\n".join(lines))
             odf("ingest", "readings", "rows.ndjson")
             odf("pull", "high")
-        seconds = {cores: _verified(odf, place, cores) for cores in (1, 2)}
-    for cores, taken in seconds.items():
+        taken = _in_turns(odf, place, rounds)
+    for cores, measures in taken.items():
+        wall, processor = (statistics.median(column) for column in zip(*measures, strict=True))
+        walls = ", ".join(f"{each:.2f}" for each, _ in measures)
         print(
-            f"replay of {transactions} transactions of {rows:,} rows on {cores} cores, {cores} at a time: {taken:.2f} s"
+            f"replay of {transactions} transactions of {rows:,} rows on {cores} cores, {cores} at a time: "
+            f"{wall:.2f} s wall, {processor:.2f} s of processors (medians; wall {walls})"
         )
-    print(f"ratio: {seconds[1] / seconds[2]:.2f}; load {os.getloadavg()[0]:.1f}")
+    ratios = [one[0] / two[0] for one, two in zip(taken[1], taken[2], strict=True)]
+    print(
+        f"ratio: {statistics.median(ratios):.2f}, median of turns ({', '.join(f'{each:.2f}' for each in ratios)}); "
+        f"load {os.getloadavg()[0]:.1f} at the end"
+    )
 
 
-def _verified(odf: Callable[..., None], place: Path, cores: int) -> float:
-    """Least seconds of a verification by a warm engine that has so many cores.
+def _in_turns(odf: Callable[..., None], place: Path, rounds: int) -> dict[int, list[tuple[float, float]]]:
+    """Wall and processor seconds of verifications on one core and on two, by turns.
+
+    So what else the machine does is shared by both.
+    """
+    taken: dict[int, list[tuple[float, float]]] = {1: [], 2: []}
+    for number in range(rounds):
+        for cores in (1, 2) if number % 2 == 0 else (2, 1):
+            print(f"turn {number + 1} of {rounds}, {cores} cores, load {os.getloadavg()[0]:.1f}", flush=True)
+            taken[cores].append(_verified(odf, place, cores))
+    return taken
+
+
+def _verified(odf: Callable[..., None], place: Path, cores: int) -> tuple[float, float]:
+    """Wall and processor seconds of a verification by a warm engine that has so many cores.
 
     The engine is a child of the first command, so both have the cores of this process.
     """
@@ -121,15 +142,19 @@ def _verified(odf: Callable[..., None], place: Path, cores: int) -> float:
     os.sched_setaffinity(0, allowed[:cores])
     try:
         odf("verify", "high", ODF_REPLAYS_AT_ONCE=str(cores))  # it starts the engine and warms it up
-        taken = []
-        for _ in range(ROUNDS):
-            started = time.perf_counter()
-            odf("verify", "high", ODF_REPLAYS_AT_ONCE=str(cores))
-            taken.append(time.perf_counter() - started)
-        return min(taken)
+        before, started = _processor_s(), time.perf_counter()
+        odf("verify", "high", ODF_REPLAYS_AT_ONCE=str(cores))
+        return time.perf_counter() - started, _processor_s() - before
     finally:
         os.sched_setaffinity(0, allowed)
         engine_launcher(Settings(workspace=place / ".odf-workspace")).stop()
+
+
+def _processor_s() -> float:
+    """Seconds that processors have worked so far, for whatever process of the machine."""
+    numbers = Path("/proc/stat").read_text().splitlines()[0].split()[1:9]
+    user, nice, system, _, _, interrupts, soft, _ = map(int, numbers)
+    return (user + nice + system + interrupts + soft) / os.sysconf("SC_CLK_TCK")
 
 
 def main() -> None:
@@ -137,10 +162,11 @@ def main() -> None:
     parser.add_argument("--blocks", type=int, default=100_000)
     parser.add_argument("--transactions", type=int, default=24)
     parser.add_argument("--rows", type=int, default=20_000)
+    parser.add_argument("--rounds", type=int, default=5)
     given = parser.parse_args()
     metadata_only(given.blocks)
     if given.transactions:
-        replays(given.transactions, given.rows)
+        replays(given.transactions, given.rows, given.rounds)
 
 
 if __name__ == "__main__":
