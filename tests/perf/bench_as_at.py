@@ -1,10 +1,10 @@
-"""The state as at an older block against the state of the head, in one process.
+"""The state as at an older block, and as of an older event time, against the head.
 
     PYTHONPATH=src .odf/venv/bin/python tests/perf/bench_as_at.py [--rows 1000000] [--slices 100]
 
 A Snapshot dataset of so many keys, added in the first half of the slices and corrected in the second. The index keeps the states of the
 newest 4 blocks, as by default; older ones are found by taking records back. Both are answers of 100 rows; runs take turns, so that other
-load falls on all of them. The last line reads all records, as a node without an index does.
+load falls on all of them. The lines of all records are of a node without an index.
 """
 
 from __future__ import annotations
@@ -94,9 +94,15 @@ def main() -> None:
             "head": ReadState(limit=100),
             **{f"{back} blocks back": ReadState(limit=100, as_at=large.heads[-1 - back].hash) for back in BACK},
         }
+        for back in BACK:
+            # As of the last event time of the block before so many of the newest corrections.
+            moment = Instant.from_millis(1_700_000_000_000 + (given.rows - back * size) * 1000 - 1)
+            asked[f"as of {back} slices back"] = ReadState(limit=100, as_of=moment)
+        asked["as of the end"] = ReadState(limit=100, as_of=Instant.from_millis(4_000_000_000_000))
         works = {label: lambda one=one: node.rows.state(large.entry, one) for label, one in asked.items()}
         plain = ReadState(limit=100, as_at=large.heads[-1 - BACK[-1]].hash)
         works["all records"] = lambda: large.plain.rows.state(large.entry, plain)
+        works["as of, all records"] = lambda: large.plain.rows.state(large.entry, asked["as of the end"])
         found: dict[str, list[float]] = {label: [] for label in works}
         sources = {}
         for _ in range(RUNS):
@@ -108,7 +114,7 @@ def main() -> None:
         print(f"{given.rows} rows, {given.slices} slices of {size} records")
         for label, times in found.items():
             median = statistics.median(times)
-            print(f"{label:15} {median * 1000:8.0f} ms, {median / head:5.2f} times the head, by {sources[label]}")
+            print(f"{label:22} {median * 1000:8.0f} ms, {median / head:5.2f} times the head, by {sources[label]}")
 
 
 if __name__ == "__main__":
