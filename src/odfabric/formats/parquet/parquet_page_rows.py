@@ -181,7 +181,10 @@ def _chunk_meta(chunk: _Chunk, rows: int, position: int, size: int, dictionary: 
 
 @lru_cache(maxsize=FILES_KEPT_MAX)
 def _paged(mark: _Mark, path: Path) -> _PagedFile:
-    """What a footer says; `mark` says which file it is, whatever is at its path later. Raises InvalidData."""
+    """What a footer says. Raises InvalidData.
+
+    `mark` says which file it is, whatever is at its path later.
+    """
     with path.open("rb") as file:
         data = footer_bytes(file, bytes_max=FOOTER_BYTES_MAX)
     if _mark(path) != mark:

@@ -179,7 +179,10 @@ class SliceReader:
         schema: pa.Schema | None = None,
         path: Path | None = None,
     ) -> None:
-        """`schema`: that of `arrow_schema_of`, if it is known. `path`: where its pages can be read."""
+        """`schema`: that of `arrow_schema_of`, if it is known.
+
+        `path`: where its pages can be read.
+        """
         self._file = file
         self._path = path
         self.rows: int = file.metadata.num_rows

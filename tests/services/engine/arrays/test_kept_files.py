@@ -1,4 +1,4 @@
-"""Files that engines keep and share: whole or not at all, within a limit, never believed when broken."""
+"""Kept files: whole or not at all, within a limit, never believed when broken."""
 
 from __future__ import annotations
 

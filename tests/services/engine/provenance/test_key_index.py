@@ -1,4 +1,4 @@
-"""Indexes of keys: the same rows as by reading all of them, whatever becomes of the files."""
+"""Indexes find the rows that a scan finds, whatever becomes of their files."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_segments_cover_a_history_and_stay_as_it_grows(counts: list[int], rows_m
 
 
 def linked(derivative: Derivative) -> None:
-    """Gives the slices another name, as those have that a node links into the exchange."""
+    """Links the slices once more, as a node links them into the exchange."""
     root = derivative.call.exchange.root
     for one in derivative.inputs:
         for piece in one.slices:
@@ -104,7 +104,10 @@ def emptied(path: Path) -> None:
 
 
 def check_all_ways(derivative: Derivative, number: int, offsets: Sequence[int]) -> int:
-    """Asks without indexes, with new ones, with those, and after some harm; the number of indexes."""
+    """Asks without indexes, with new ones, with those, and after some harm.
+
+    Returns the number of indexes.
+    """
     plain = derivative.call
     linked(derivative)
     count, expected = 0, said(explained(derivative, number, offsets), offsets)
@@ -169,7 +172,10 @@ def random_rows(chance: Random, there: list[tuple[float | None, str, int]]) -> I
 def test_random_histories_have_the_same_witnesses_with_indexes(
     engine_call: EngineCall, monkeypatch: pytest.MonkeyPatch, query: str, tiny: bool
 ) -> None:
-    """Null, NaN and both zeros as keys, corrections and withdrawals; with equal hashes of different keys."""
+    """Null, NaN and both zeros as keys, corrections and withdrawals.
+
+    Also with equal hashes of different keys.
+    """
     if tiny:
         monkeypatch.setattr(key_search, "key_hashes", lambda *given: key_hashes(*given) % np.uint64(2))
     chance = Random(f"{query} {tiny}")

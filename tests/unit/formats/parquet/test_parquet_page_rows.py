@@ -1,4 +1,4 @@
-"""Single rows of Parquet files by their pages: the same as of the whole row group, and nothing else is read."""
+"""Rows read by their pages are those of the row group; no other page is read."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def shown(table: pa.Table, positions: np.ndarray) -> list[list[str]]:
 
 
 def numbers(folder: Path, *, rows: int = ROWS) -> Path:
-    """A slice of our writer with several pages in a column: offset, op, times, a number, a text."""
+    """A slice of our writer with several pages in each column."""
     schema = new_slice_schema([pa.field("n", pa.int64()), pa.field("text", pa.string())], vocabulary=VOCABULARY)
     times = pa.array(np.zeros(rows, np.int64)).cast(schema.field("system_time").type)
     values = np.random.default_rng(1).integers(0, 1 << 40, rows)

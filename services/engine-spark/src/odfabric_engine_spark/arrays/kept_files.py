@@ -1,6 +1,6 @@
-"""Files that processes of the engine derive from others, share in a folder, and may lose at any time.
+"""A bounded folder of derived files that processes share.
 
-Owns their names, their form and their number. Invariants: a file appears whole or not at all; what is broken, cut off or of another name is
+Any of them may be lost at any time. Owns their names, their form and their number. Invariants: a file appears whole or not at all; what is broken, cut off or of another name is
 removed and never believed; together they take at most `bytes_max` on disk, the least recently used ones go first; who cannot write goes
 without. Not here: what they hold (`provenance.segment_keys`).
 """

@@ -1,6 +1,6 @@
-"""Segments of an input's history: parts that never change, large enough to be worth an index.
+"""Segments of an input's history, each worth an index.
 
-Owns where segments begin and end. Invariant: a history that grows keeps the segments that it had, for they depend on the slices up to their
+They never change. Owns where segments begin and end. Invariant: a history that grows keeps the segments that it had, for they depend on the slices up to their
 end alone; only the last one is open, and it is small. Not here: what is kept of a segment (`segment_keys`).
 """
 
@@ -50,7 +50,10 @@ class Segment:
 
 
 def segments_of(slices: Sequence[SliceFile], *, rows_min: int) -> Iterator[Segment]:
-    """All rows of ascending slices, in order; a segment is closed when it has `rows_min`."""
+    """All rows of ascending slices, in order.
+
+    A segment is closed when it has `rows_min`.
+    """
     waiting: list[SliceFile] = []
     for piece in slices:
         if not len(piece.offsets):

@@ -121,7 +121,10 @@ class KeySearch:
         ]
 
     def _fewest_first(self, conditions: Sequence[Condition]) -> list[Condition]:
-        """By a look into one segment; keys that rows have as they are come first if they choose few."""
+        """Conditions in the order of how few records meet them, by one segment.
+
+        Keys that rows have as they are come first if they choose few.
+        """
         if len(conditions) <= 1 or not self._history.segments:
             return list(conditions)
         look = max(self._history.segments, key=lambda segment: (segment.closed, segment.rows, -segment.begin))

@@ -114,7 +114,10 @@ class PastRows:
         return sum(one.rows_read for one in self._inputs.values())
 
     def matching(self, alias: str, conditions: Sequence[Condition]) -> Places:
-        """Which records of an input meet all conditions. Raises LimitExceeded, InvalidData."""
+        """Which records of an input meet all conditions.
+
+        Raises LimitExceeded, InvalidData.
+        """
         return self._searches[alias].matching(conditions)
 
     def keys(self, alias: str, expressions: Sequence[Expression], chosen: Places) -> Hashes:

@@ -52,6 +52,9 @@ from odfabric.model.people.audit import AuditEntry
 from odfabric.ports.datasets.chain_writer import check_appendable, check_replacement, checked_pages
 
 PAGE_ROWS = 500
+FIRST_PAGE_ROWS = 4
+"""Many who read down want the first row alone; pages grow from so many rows."""
+_GROWTH = 5
 
 
 class SqlChains:
@@ -221,16 +224,17 @@ class SqlChains:
         wanted = select(blocks).where(blocks.c.dataset_id == dataset)
         if event_types is not None:
             wanted = wanted.where(blocks.c.event_type.in_(event_types))
-        wanted = wanted.order_by(blocks.c.sequence_number.desc()).limit(PAGE_ROWS)
+        wanted = wanted.order_by(blocks.c.sequence_number.desc())
+        rows = min(FIRST_PAGE_ROWS, PAGE_ROWS)
         while start >= 0:
             with self._database.read() as connection:
                 if connection.execute(present).one_or_none() is None:
                     raise NotFound("dataset", str(dataset), hint="it was removed meanwhile")
-                page = connection.execute(wanted.where(blocks.c.sequence_number <= start)).all()
+                page = connection.execute(wanted.where(blocks.c.sequence_number <= start).limit(rows)).all()
             yield from map(_block_row, page)
-            if len(page) < PAGE_ROWS:
+            if len(page) < rows:
                 return
-            start = page[-1].sequence_number - 1
+            start, rows = page[-1].sequence_number - 1, min(rows * _GROWTH, PAGE_ROWS)
 
 
 def _head(connection: Connection, dataset: DatasetId) -> Head | None:
