@@ -108,7 +108,10 @@ def client_dies(places: Places, folder: Path, armed: str, *, pushes: bool) -> No
 
 
 def server_dies(places: Places, folder: Path, armed: str, *, pushes: bool) -> None:
-    """Our server is killed while it receives or gives; the client fails, and goes on with the next server."""
+    """Our server is killed while it receives or gives.
+
+    The client fails, and goes on with the next server.
+    """
     ours, theirs = _two(places, folder)
     with opened(ours) as node:
         scenario.grow_origin(node)
@@ -176,12 +179,12 @@ def _reaching(place: Place, url: str) -> Place:
 
 
 def _arrived(node: Node) -> int:
-    """Slices of the dataset that are in the objects of a node, whether or not a chain names them."""
+    """Slices of the dataset in the objects of a node, named by a chain or not."""
     return sum("/data/" in key for key in node.ports.objects.keys("f"))
 
 
 def _nothing_half(node: Node) -> None:
-    """The dataset is not there, is its Seed and nothing else, or is whole and verifies."""
+    """The dataset is not there, is its Seed alone, or is whole and verifies."""
     entries = node.datasets.page(after=None, limit=10)
     if not entries or node.datasets.head(entries[0]).sequence_number == 0:
         return

@@ -132,7 +132,9 @@ def _in_turns(odf: Callable[..., None], place: Path, rounds: int) -> dict[int, l
 
 
 def _verified(odf: Callable[..., None], place: Path, cores: int) -> tuple[float, float]:
-    """Wall and processor seconds of a verification by a warm engine that has so many cores.
+    """Wall and processor seconds of a verification by a warm engine.
+
+    The engine has so many cores.
 
     The engine is a child of the first command, so both have the cores of this process.
     """

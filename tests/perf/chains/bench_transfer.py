@@ -185,7 +185,10 @@ def serve_folder(folder: Path, port: Any, requests: Any) -> None:
 
 @dataclass(frozen=True)
 class Way:
-    """Where a pull comes from, and how its bytes are read raw: pieces of an object by the path in the dataset."""
+    """Where a pull comes from, and how its bytes are read raw.
+
+    `raw` gives pieces of an object by its path in the dataset.
+    """
 
     url: str
     raw: Callable[[str], Iterable[bytes]]

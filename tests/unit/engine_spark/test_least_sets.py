@@ -1,4 +1,4 @@
-"""Least sets: what is found does not depend on how many worlds are asked for at once."""
+"""What is found does not depend on how many worlds are asked for at once."""
 
 from __future__ import annotations
 
@@ -42,13 +42,19 @@ def oracle(enough: Callable[[frozenset[int]], bool], at_once: Callable[[], int],
 
 
 def enough_for(sets: Sequence[frozenset[int]], blocking: frozenset[int]) -> Callable[[frozenset[int]], bool]:
-    """One of the sets is there; a blocking number hides it unless the next number is there too."""
+    """One of the sets is there.
+
+    A blocking number hides it unless the next number is there too.
+    """
     return lambda some: any(each <= some for each in sets) and all(at + 1 in some for at in some & blocking)
 
 
 @given(SETS, st.frozensets(st.integers(0, 10), max_size=2), st.data())
 def test_least_sets(sets: list[frozenset[int]], blocking: frozenset[int], data: st.DataObject) -> None:
-    """The same set with one world at a time and with several; none of it can be left out."""
+    """The same set with one world at a time and with several.
+
+    None of it can be left out.
+    """
     enough = enough_for(sets, blocking)
     every = np.arange(13)
     one, known = ended(least_of(every, oracle(enough, lambda: 1)))
@@ -61,7 +67,10 @@ def test_least_sets(sets: list[frozenset[int]], blocking: frozenset[int], data: 
 
 @given(SETS, st.integers(0, 30))
 def test_few_worlds_give_a_set_that_is_enough(sets: list[frozenset[int]], allowed: int) -> None:
-    """When no more worlds are allowed, what was found so far holds, and is not called minimal."""
+    """When no more worlds are allowed, what was found so far holds.
+
+    It is not called minimal.
+    """
     enough = enough_for(sets, frozenset())
     found, known = ended(least_of(np.arange(13), oracle(enough, lambda: 8, allowed)))
     assert enough(frozenset(found.tolist()))

@@ -1,4 +1,4 @@
-"""A pushed head log is judged like a pulled one, its lineage against the chain included."""
+"""A pushed head log is judged like a pulled one, its lineage included."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ ABSENT = sha3_256_multihash(bytes(32))
 
 
 class Liar(SmartParties):
-    """`ours` has the key and the right to push, and signs what it likes; `theirs` has the chain."""
+    """`ours` has the key and the right to push, and signs what it likes.
+
+    `theirs` has the chain.
+    """
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)

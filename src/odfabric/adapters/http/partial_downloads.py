@@ -21,7 +21,10 @@ class PartialDownloads:
     """A folder of partial files; None: nothing is kept. Several processes may use it."""
 
     def __init__(self, folder: Path | None, *, files_max: int = FILES_MAX, age_s_max: float = AGE_S_MAX) -> None:
-        """`files_max` 0: nothing is kept. A file goes when it is older than `age_s_max` seconds and another one comes."""
+        """With `files_max` 0 nothing is kept.
+
+        A file goes when it is older than `age_s_max` seconds and another one comes.
+        """
         self._folder = folder if files_max else None
         self._files_max = files_max
         self._age_s_max = age_s_max

@@ -8,6 +8,8 @@ dataset, one waiting and one running run per flow, one account per name, one rol
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -561,15 +563,9 @@ flow_runs = Table(
 )
 
 _RUN_UNFINISHED = text("status IN ('waiting', 'running')")
-Index(
-    "flow_runs_unfinished_flow_id_idx",
-    flow_runs.c.flow_id,
-    flow_runs.c.status,
-    unique=True,
-    sqlite_where=_RUN_UNFINISHED,
-    postgresql_where=_RUN_UNFINISHED,
-)
-Index("flow_runs_unfinished_idx", flow_runs.c.position, sqlite_where=_RUN_UNFINISHED, postgresql_where=_RUN_UNFINISHED)
+_UNFINISHED_ONLY: Any = {"sqlite_where": _RUN_UNFINISHED, "postgresql_where": _RUN_UNFINISHED}
+Index("flow_runs_unfinished_flow_id_idx", flow_runs.c.flow_id, flow_runs.c.status, unique=True, **_UNFINISHED_ONLY)
+Index("flow_runs_unfinished_idx", flow_runs.c.position, **_UNFINISHED_ONLY)
 
 signing_keys = Table(
     "signing_keys",

@@ -230,7 +230,9 @@ def check_lineage(
 def last_blocks_of_former_keys(
     moves: Sequence[SignedMove], number_of: Callable[[Multihash], int | None]
 ) -> Mapping[bytes, int]:
-    """For keys that were handed over: the newest block, by its number, of which each may have signed a record.
+    """For keys that were handed over: the newest block that each may have signed for.
+
+    Blocks are given by their numbers.
 
     A record is signed before its block is committed, onto the head of that moment. So what was under way when the key was handed over is
     the first move of the head after it, and a later block of the chain did not exist while the key still signed. What rewrote history since

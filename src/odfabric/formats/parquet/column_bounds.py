@@ -20,7 +20,10 @@ _UNITS_OF_MILLI = {"ms": 1, "us": 1_000, "ns": 1_000_000}
 
 @dataclass(frozen=True, slots=True)
 class TimeBounds:
-    """Whole milliseconds since 1970, in UTC: no time is before `first` or after `last`."""
+    """No time is before `first` or after `last`.
+
+    Both are whole milliseconds since 1970, in UTC.
+    """
 
     first: int
     last: int
@@ -48,7 +51,9 @@ def column_bounds(path: Path, column: str) -> tuple[Any, Any] | None:
 
 
 def time_bounds(path: Path, column: str) -> TimeBounds | None:
-    """Both bounds of a column of times or dates, None if they are not known of all records.
+    """Both bounds of a column of times or dates.
+
+    None if they are not known of all records.
 
     Raises InvalidData for what is no Parquet file.
     """

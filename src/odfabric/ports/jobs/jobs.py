@@ -53,7 +53,10 @@ class Jobs(Protocol):
         unfinished_only: bool = False,
         limit: int,
     ) -> Sequence[Job]:
-        """At most `limit` jobs, newest first: of a dataset's queue, about a dataset, or all."""
+        """At most `limit` jobs, newest first.
+
+        Of a dataset's queue, about a dataset, or all.
+        """
 
     def pushes_waiting(self, *, dataset: DatasetId | None = None, account: str | None = None, limit: int) -> int:
         """How many pushes are not finished, of a dataset or an account or all.

@@ -193,7 +193,9 @@ class Repository:
         self._materialize_known(dataset, DATA, name, path, self._slices)
 
     def slice_times(self, dataset: DatasetId, name: Multihash, column: str, *, folder: Path) -> TimeBounds | None:
-        """Bounds of a column of times by the statistics of a slice, None if they are not known.
+        """Bounds of a column of times by the statistics of a slice.
+
+        None if they are not known.
 
         The slice is fetched into `folder` once by a process. Raises Corrupt.
         """

@@ -131,7 +131,10 @@ class LogJudge:
     def _undecided(
         self, dataset: DatasetId, end: int, number_of: Callable[[Multihash], int | None]
     ) -> list[SignedMove]:
-        """Kept entries before number `end`, oldest first, back to the newest whose block is in the chain or that rewrote it."""
+        """Kept entries before number `end`, oldest first.
+
+        They go back to the newest whose block is in the chain or that rewrote it.
+        """
         found: list[SignedMove] = []
         while (kept := self.kept(dataset, end - len(found) - 1)) is not None:
             if len(found) == self.entries_max:

@@ -90,7 +90,10 @@ def accept_log(entry: CatalogEntry, path: str, data: bytes, *, judge: LogJudge, 
 
 
 def _segment(entry: CatalogEntry, path: str, data: bytes) -> list[SignedMove]:
-    """The entries of a pushed segment: the newest, or a full one by its number. Raises InvalidRequest, CorruptedSource."""
+    """The entries of a pushed segment: the newest, or a full one by its number.
+
+    Raises InvalidRequest, CorruptedSource.
+    """
     number = path.removeprefix(f"{HEAD_LOG}.")
     if path != HEAD_LOG and not _is_number(number):
         raise InvalidRequest(

@@ -62,7 +62,10 @@ def seen_jobs(dataset: DatasetId | None, *, limit: int, subject: Subject, access
 
 
 def jobs_about(dataset: DatasetId, *, limit: int, subject: Subject, access: Access, jobs: Jobs) -> Sequence[Job]:
-    """Jobs about a dataset that wait in no queue of it, newest first, of those that the subject may see."""
+    """Jobs about a dataset that wait in no queue of it, newest first.
+
+    Only those that the subject may see.
+    """
     return [job for job in jobs.page(about=dataset, limit=limit) if may_see_job(job, subject, access)]
 
 

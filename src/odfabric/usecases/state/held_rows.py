@@ -85,7 +85,9 @@ def rows_held(
     *,
     ports: TravelPorts,
 ) -> tuple[pa.Table, str]:
-    """The rows that held at a moment, by what is known after a block, and whether by `index` or `chain`.
+    """The rows that held at a moment, by what is known after a block.
+
+    With them whether they come from `index` or `chain`.
 
     In order of key. `state` is that of the block, `schema` has the columns of its rows, one of which is the event time.
     """

@@ -15,7 +15,7 @@ from pyspark.errors import PySparkException
 from odfabric.errors import OdfError
 from odfabric.model.provenance import ProvenanceEffort
 from odfabric_engine_spark.provenance import world_plan
-from odfabric_engine_spark.provenance.world_plan import _Numbered, _Rewriting
+from odfabric_engine_spark.provenance.world_plan import Numbered, Rewriting
 from odfabric_engine_spark.spark.catalyst.plan_nodes import Plan, children, items, output_of
 from tests.services.engine.laws.law_check import Lab, own_lab
 from tests.services.engine.laws.shapes.general_shapes import shape_case
@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(0)]
 
 
 def differences(name: str, lab: Lab) -> list[str]:
-    """Worlds of a case whose rows are not those of the normal plan over their rows alone."""
+    """Worlds whose rows are not those of the normal plan over their rows alone."""
     shape, _, number = name.rpartition(":")
     case = shape_case(shape, int(number))
     worlds = worlds_of(case, own_lab(lab), Random(name))
@@ -54,35 +54,35 @@ def test_worlds_do_not_meet(lab: Lab) -> None:
     assert not problems, "\n\n".join(problems)
 
 
-def _join_of_all_worlds(rewriting: _Rewriting, plan: Plan) -> _Numbered:
+def _join_of_all_worlds(rewriting: Rewriting, plan: Plan) -> Numbered:
     left, right = (rewriting.of(child) for child in children(plan))
     node = rewriting.catalyst.logical.Join(left.plan, right.plan, plan.joinType(), plan.condition(), plan.hint())
-    return _Numbered(node, left.number)
+    return Numbered(node, left.number)
 
 
-def _group_of_all_worlds(rewriting: _Rewriting, plan: Plan) -> _Numbered:
+def _group_of_all_worlds(rewriting: Rewriting, plan: Plan) -> Numbered:
     (child,) = children(plan)
     below, catalyst = rewriting.of(child), rewriting.catalyst
     first = catalyst.named(catalyst.parse_expression("0L"), "__odf_world")
     rows = catalyst.logical.Project(catalyst.seq([*output_of(child), first]), below.plan)
     groups = catalyst.seq([*items(plan.groupingExpressions()), first.toAttribute()])
     values = catalyst.seq([*items(plan.aggregateExpressions()), first.toAttribute()])
-    return _Numbered(catalyst.logical.Aggregate(groups, values, rows, plan.hint()), first.toAttribute())
+    return Numbered(catalyst.logical.Aggregate(groups, values, rows, plan.hint()), first.toAttribute())
 
 
-def _group_that_needs_rows(rewriting: _Rewriting, plan: Plan) -> _Numbered:
+def _group_that_needs_rows(rewriting: Rewriting, plan: Plan) -> Numbered:
     below, catalyst = rewriting.of(children(plan)[0]), rewriting.catalyst
     groups = catalyst.seq([*items(plan.groupingExpressions()), below.number])
     values = catalyst.seq([*items(plan.aggregateExpressions()), below.number])
-    return _Numbered(catalyst.logical.Aggregate(groups, values, below.plan, plan.hint()), below.number)
+    return Numbered(catalyst.logical.Aggregate(groups, values, below.plan, plan.hint()), below.number)
 
 
-def _window_over_all_worlds(rewriting: _Rewriting, plan: Plan) -> _Numbered:
+def _window_over_all_worlds(rewriting: Rewriting, plan: Plan) -> Numbered:
     below, catalyst = rewriting.of(children(plan)[0]), rewriting.catalyst
     node = catalyst.logical.Window(
         plan.windowExpressions(), plan.partitionSpec(), plan.orderSpec(), below.plan, plan.hint()
     )
-    return _Numbered(node, below.number)
+    return Numbered(node, below.number)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_an_operator_that_forgets_worlds_is_caught(
     operator: str, broken: Callable[..., Any], shape: str, lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Controls: without the number among the keys of one operator the law fails."""
-    monkeypatch.setitem(world_plan._OPERATORS, operator, broken)  # type: ignore[arg-type]
+    monkeypatch.setitem(world_plan.OPERATORS, operator, broken)  # type: ignore[arg-type]
     assert differences(f"{shape}:1", lab)
 
 

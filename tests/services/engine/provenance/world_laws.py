@@ -1,4 +1,4 @@
-"""The law of worlds: one run for many sets of rows gives what a run for each gives.
+"""One run for many sets of rows gives what a run for each gives.
 
 The judge binds the rows of one world to the normal plan itself, which knows nothing of worlds.
 """

@@ -34,7 +34,7 @@ def test_more_than_the_limit_is_seen_and_not_read(tmp_path: Path, size: int) -> 
 
 
 def test_many_pieces_need_no_mapping_of_memory_each(tmp_path: Path) -> None:
-    """A chain of 100,000 blocks did not fit into a process: 65,530 mappings are allowed."""
+    """A process may have 65,530; a chain of 100,000 blocks did not fit."""
     path = tmp_path / "block"
     path.write_bytes(b"x" * 200)
     before, kept = mappings(), []

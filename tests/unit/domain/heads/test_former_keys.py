@@ -20,7 +20,7 @@ HAND_OVER, APPEND, RESET = "hand over", "append", "reset"
 
 @dataclass
 class Story:
-    """A chain, its log, and for each block of the chain which keys may have signed a record about it."""
+    """A chain, its log, and for each block which keys may have signed for it."""
 
     moves: list[SignedMove] = field(default_factory=list)
     chain: list[Multihash] = field(default_factory=list)
@@ -28,7 +28,7 @@ class Story:
     keys_since_move: list[int] = field(default_factory=lambda: [0])
 
     def append(self, blocks: int) -> None:
-        """Blocks whose records were signed at any time since the head that they follow was there."""
+        """Blocks whose records were signed at any time since their parent was the head."""
         for _ in range(blocks):
             block = block_hash(repr((len(self.moves), len(self.signers))).encode())
             self.chain.append(block)
@@ -86,7 +86,7 @@ def story_of(steps: Sequence[tuple[str, int]]) -> Story:
 
 @given(st.lists(st.tuples(st.sampled_from([HAND_OVER, APPEND, RESET]), st.integers(1, 3)), max_size=20))
 def test_no_record_that_was_signed_in_time_is_doubted(steps: list[tuple[str, int]]) -> None:
-    """Whoever had the key while the head was there that a block follows may have signed what is recorded of it."""
+    """Each key that was in use while a block's parent was the head may have signed."""
     story = story_of(steps)
     bounds = last_blocks_of_former_keys(story.moves, story.number_of)
     for number, block in enumerate(story.chain):

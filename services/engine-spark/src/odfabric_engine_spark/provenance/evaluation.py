@@ -1,4 +1,4 @@
-"""Run a query over chosen records, many worlds at once, and count records in the results.
+"""Run a query over many sets of records at once, and count records in the results.
 
 Owns how many worlds there are, which is bounded, and how many runs of the query they take. Nothing of the circuit is used here: a record
 that is found comes from the query alone, so an answer is checked by something that did not make it. Searches for sets of records are
@@ -46,7 +46,10 @@ class EvaluationsSpent(Exception):
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Records by number, ascending: all that came. `watermark_us` is that of timed filters."""
+    """Records by number, ascending: all that came.
+
+    `watermark_us` is that of timed filters.
+    """
 
     numbers: Longs
     watermark_us: int | None
@@ -61,7 +64,10 @@ Answers may be those of the first few worlds only, at least of one. Where not ev
 
 @dataclass(slots=True)
 class Budget:
-    """How many worlds are allowed, and how many there were; a large one counts several times."""
+    """How many worlds are allowed, and how many there were.
+
+    A large one counts several times.
+    """
 
     allowed: int
     spent: int = 0
@@ -149,7 +155,10 @@ class Evaluation:
 
 
 def results_of(query: ExplainedQuery, pool: Pool, worlds: Sequence[World], call: EngineCall) -> tuple[pa.Table, Longs]:
-    """Rows that the query gives in worlds, all at one watermark, by one run; and for each row the position of its world."""
+    """Rows that the query gives in worlds, by one run, and of which world each is.
+
+    All worlds are at one watermark; a world is named by its position.
+    """
     plan = _Binding(query, pool, worlds, counted()).of(query.worlds.plan)
     found = whole(call, query.catalyst.data_frame(plan))
     *columns, numbers = (one_array(column) for column in found.columns)

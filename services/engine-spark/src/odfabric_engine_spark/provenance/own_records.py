@@ -46,13 +46,19 @@ class OwnRecords:
 
     @classmethod
     def of(cls, query: ExplainedQuery, pool: Pool, records: pa.Table) -> OwnRecords:
-        """Of rows of the output. Where no keys are known, and of one record, all records are its own."""
+        """Of rows of the output.
+
+        Where no keys are known, and of one record, all records are its own.
+        """
         if query.stages is None or records.num_rows == 1:
             return cls(pool, ())
         return cls(pool, tuple(_agreements(query, query.stages, pool, records)))
 
     def mask(self, record: int) -> Mask:
-        """Those of a record; a record of the pool is one of them if it matters for some use."""
+        """Those of a record.
+
+        A record of the pool is one of them if it matters for some use.
+        """
         own = np.zeros(self._pool.count, dtype=bool)
         for use, (alias, matters) in self._pool.uses.items():
             chosen = matters.copy()
@@ -83,7 +89,10 @@ def _agreements(query: ExplainedQuery, stages: KeyedStages, pool: Pool, records:
 
 
 def _over_uses(stages: KeyedStages, stage: int, expression: Expression) -> Iterator[tuple[int, Expression]]:
-    """An expression over the result of a stage as expressions over uses of inputs, where it is one."""
+    """An expression over the result of a stage as expressions over uses of inputs.
+
+    Nothing where it is none.
+    """
     if stages.is_blocked(expression):
         return
     value = stages.values[stage]

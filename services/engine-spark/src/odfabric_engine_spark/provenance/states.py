@@ -116,7 +116,9 @@ class Pool:
         return LeafRows(known.of_columns(columns, chosen), known.offsets[chosen])
 
     def rows(self, worlds: Sequence[Longs], position: int, columns: Sequence[Attribute]) -> pa.Table:
-        """Rows of one use of an input for each of some worlds, whose position is the last column.
+        """Rows of one use of an input for each of some worlds.
+
+        The position of the world is the last column.
 
         A world has records by number: all that came.
         """
@@ -148,7 +150,7 @@ class Pool:
         return found
 
     def whole_corrections(self, numbers: Longs) -> list[tuple[int, Longs]]:
-        """Offsets of records by input, with the other half of each that is half of a correction.
+        """Offsets of records by input, with the other halves of corrections.
 
         Such a half may not matter for a record: it may have another key, and then the pool does not have it.
         """

@@ -48,7 +48,7 @@ class WorldPlan:
 
 def world_plan(catalyst: Catalyst, plan: Plan) -> WorldPlan:
     """The plan for worlds of a normal plan, without rows."""
-    found = _Rewriting(catalyst).of(plan)
+    found = Rewriting(catalyst).of(plan)
     columns = output_of(plan)
     return WorldPlan(catalyst.logical.Project(catalyst.seq([*columns, found.number]), found.plan), tuple(columns))
 
@@ -62,34 +62,36 @@ def lists_worlds(plan: Plan) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Numbered:
+class Numbered:
     """A plan, and its column with the number of the world, which is never null."""
 
     plan: Plan
     number: Attribute
 
 
-class _Rewriting:
+class Rewriting:
+    """Puts the number of the world into a plan, from the scans up."""
+
     def __init__(self, catalyst: Catalyst) -> None:
         self.catalyst = catalyst
 
-    def of(self, plan: Plan) -> _Numbered:
+    def of(self, plan: Plan) -> Numbered:
         """A node with all below it. Raises KeyError for one that no normal plan has."""
         if scan_alias(plan) is not None:
             number = self.fresh(WORLD)
-            return _Numbered(self.catalyst.local_relation(self.catalyst.seq([*output_of(plan), number])), number)
+            return Numbered(self.catalyst.local_relation(self.catalyst.seq([*output_of(plan), number])), number)
         if simple_name(plan) in CONSTANTS:
             return self._in_each_world(plan)
-        return _OPERATORS[simple_name(plan)](self, plan)
+        return OPERATORS[simple_name(plan)](self, plan)
 
     def fresh(self, name: str) -> Attribute:
         """A new column of numbers."""
         return self.catalyst.named(self.catalyst.parse_expression("0L"), name).toAttribute()
 
-    def numbers(self) -> _Numbered:
+    def numbers(self) -> Numbered:
         """All worlds, each once."""
         number = self.fresh(_NUMBERS)
-        return _Numbered(self.catalyst.local_relation(self.catalyst.seq([number])), number)
+        return Numbered(self.catalyst.local_relation(self.catalyst.seq([number])), number)
 
     def joined(self, left: Plan, right: Plan, kind: str, condition: Expression | None) -> Plan:
         """A join of a plain kind."""
@@ -98,43 +100,43 @@ class _Rewriting:
         join_type = self.catalyst.companion(f"org.apache.spark.sql.catalyst.plans.{kind}")
         return self.catalyst.logical.Join(left, right, join_type, option, hint)
 
-    def _in_each_world(self, plan: Plan) -> _Numbered:
+    def _in_each_world(self, plan: Plan) -> Numbered:
         numbers = self.numbers()
         pairs = self.joined(plan, numbers.plan, "Inner", None)
-        return _Numbered(pairs, numbers.number)
+        return Numbered(pairs, numbers.number)
 
 
-def _project(rewriting: _Rewriting, plan: Plan) -> _Numbered:
+def _project(rewriting: Rewriting, plan: Plan) -> Numbered:
     below = rewriting.of(children(plan)[0])
     catalyst = rewriting.catalyst
     values = catalyst.seq([*items(plan.projectList()), below.number])
-    return _Numbered(catalyst.logical.Project(values, below.plan), below.number)
+    return Numbered(catalyst.logical.Project(values, below.plan), below.number)
 
 
-def _filter(rewriting: _Rewriting, plan: Plan) -> _Numbered:
+def _filter(rewriting: Rewriting, plan: Plan) -> Numbered:
     below = rewriting.of(children(plan)[0])
-    return _Numbered(plan.withNewChildren(rewriting.catalyst.seq([below.plan])), below.number)
+    return Numbered(plan.withNewChildren(rewriting.catalyst.seq([below.plan])), below.number)
 
 
-def _generate(rewriting: _Rewriting, plan: Plan) -> _Numbered:
+def _generate(rewriting: Rewriting, plan: Plan) -> Numbered:
     """Its child's columns keep their positions, by which it names those that it drops."""
     (child,) = children(plan)
     below = rewriting.of(child)
     catalyst = rewriting.catalyst
     rows = catalyst.logical.Project(catalyst.seq([*output_of(child), below.number]), below.plan)
-    return _Numbered(plan.withNewChildren(catalyst.seq([rows])), below.number)
+    return Numbered(plan.withNewChildren(catalyst.seq([rows])), below.number)
 
 
-def _expand(rewriting: _Rewriting, plan: Plan) -> _Numbered:
+def _expand(rewriting: Rewriting, plan: Plan) -> Numbered:
     below = rewriting.of(children(plan)[0])
     catalyst = rewriting.catalyst
     number = below.number.newInstance()
     copies = [catalyst.seq([*items(each), below.number]) for each in items(plan.projections())]
     columns = catalyst.seq([*output_of(plan), number])
-    return _Numbered(catalyst.logical.Expand(catalyst.seq(copies), columns, below.plan), number)
+    return Numbered(catalyst.logical.Expand(catalyst.seq(copies), columns, below.plan), number)
 
 
-def _union(rewriting: _Rewriting, plan: Plan) -> _Numbered:
+def _union(rewriting: Rewriting, plan: Plan) -> Numbered:
     catalyst = rewriting.catalyst
     branches = []
     for child in children(plan):
@@ -147,10 +149,10 @@ def _union(rewriting: _Rewriting, plan: Plan) -> _Numbered:
     columns = output_of(plan)
     number = catalyst.named(last, WORLD)
     values = items(catalyst.as_columns(have, columns)) if columns else []
-    return _Numbered(catalyst.logical.Project(catalyst.seq([*values, number]), united), number.toAttribute())
+    return Numbered(catalyst.logical.Project(catalyst.seq([*values, number]), united), number.toAttribute())
 
 
-def _join(rewriting: _Rewriting, plan: Plan) -> _Numbered:
+def _join(rewriting: Rewriting, plan: Plan) -> Numbered:
     """Rows meet those of their own world only."""
     catalyst = rewriting.catalyst
     left, right = (rewriting.of(child) for child in children(plan))
@@ -160,26 +162,26 @@ def _join(rewriting: _Rewriting, plan: Plan) -> _Numbered:
     node = catalyst.logical.Join(left.plan, right.plan, plan.joinType(), option, plan.hint())
     kind = str(plan.joinType().toString()).split("(")[0]
     if kind in ("LeftSemi", "LeftAnti"):
-        return _Numbered(node, left.number)
+        return Numbered(node, left.number)
     number = right.number if kind == "RightOuter" else left.number
     if kind == "FullOuter":
         either = catalyst.named(catalyst.expressions.Coalesce(catalyst.seq([left.number, right.number])), WORLD)
         values = catalyst.seq([*output_of(plan), either])
-        return _Numbered(catalyst.logical.Project(values, node), either.toAttribute())
-    return _Numbered(catalyst.logical.Project(catalyst.seq([*output_of(plan), number]), node), number)
+        return Numbered(catalyst.logical.Project(values, node), either.toAttribute())
+    return Numbered(catalyst.logical.Project(catalyst.seq([*output_of(plan), number]), node), number)
 
 
-def _aggregate(rewriting: _Rewriting, plan: Plan) -> _Numbered:
+def _aggregate(rewriting: Rewriting, plan: Plan) -> Numbered:
     below = rewriting.of(children(plan)[0])
     catalyst = rewriting.catalyst
     grouping, results = items(plan.groupingExpressions()), items(plan.aggregateExpressions())
     if grouping:
         groups, values = catalyst.seq([*grouping, below.number]), catalyst.seq([*results, below.number])
-        return _Numbered(catalyst.logical.Aggregate(groups, values, below.plan, plan.hint()), below.number)
+        return Numbered(catalyst.logical.Aggregate(groups, values, below.plan, plan.hint()), below.number)
     return _of_all_rows(rewriting, plan, below, results)
 
 
-def _of_all_rows(rewriting: _Rewriting, plan: Plan, below: _Numbered, results: Sequence[Expression]) -> _Numbered:
+def _of_all_rows(rewriting: Rewriting, plan: Plan, below: Numbered, results: Sequence[Expression]) -> Numbered:
     """An aggregate without keys: worlds without rows have what it gives over none."""
     catalyst = rewriting.catalyst
     none = catalyst.seq([])
@@ -209,10 +211,10 @@ def _of_all_rows(rewriting: _Rewriting, plan: Plan, below: _Numbered, results: S
         )
         for column, value, nothing in zip(output_of(plan), values, without_rows, strict=True)
     ]
-    return _Numbered(catalyst.logical.Project(catalyst.seq([*shown, numbers.number]), found), numbers.number)
+    return Numbered(catalyst.logical.Project(catalyst.seq([*shown, numbers.number]), found), numbers.number)
 
 
-def _window(rewriting: _Rewriting, plan: Plan) -> _Numbered:
+def _window(rewriting: Rewriting, plan: Plan) -> Numbered:
     below = rewriting.of(children(plan)[0])
     catalyst = rewriting.catalyst
 
@@ -224,10 +226,10 @@ def _window(rewriting: _Rewriting, plan: Plan) -> _Numbered:
     functions = [map_expression(catalyst, each, within_world) for each in items(plan.windowExpressions())]
     partition = catalyst.seq([*items(plan.partitionSpec()), below.number])
     node = catalyst.logical.Window(catalyst.seq(functions), partition, plan.orderSpec(), below.plan, plan.hint())
-    return _Numbered(node, below.number)
+    return Numbered(node, below.number)
 
 
-_OPERATORS: Mapping[str, Callable[[_Rewriting, Plan], _Numbered]] = {
+OPERATORS: Mapping[str, Callable[[Rewriting, Plan], Numbered]] = {
     "Project": _project,
     "Filter": _filter,
     "Generate": _generate,
