@@ -10,11 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from odfabric.errors import AccessDenied, Determinate, InvalidRequest, NotFound, Unauthenticated
+from odfabric.adapters.memory.transfer.conversations import MemoryConversation
+from odfabric.errors import AccessDenied, AlreadyExists, Determinate, InvalidRequest, NotFound, Unauthenticated
+from odfabric.formats.smart.close_reason import close_reason
 from odfabric.model.identity import DatasetAlias, Name
 from odfabric.model.people.account import EVERYONE, Visibility
 from odfabric.model.people.audit import AuditKind
+from odfabric.model.transfer.smart import NameCollision
 from odfabric.ports.transfer.conversations import Closed, Conversation
+from odfabric.usecases.transfer.smart_parts import say
 from tests.usecases.manifests import ROOT as MANIFEST
 from tests.usecases.transfer.smart_parties import NODE, PLACE, SERVED, SmartParties
 from tests.usecases.transfer.test_simple_scenarios import kinds
@@ -221,6 +225,22 @@ class TestPush:
         parties.around = lambda talk: MakesItMeanwhile(talk, -1)
         refused = parties.smart_push()
         assert (refused["code"], "named local/readings" in refused["message"]) == ("already-exists", True)
+
+    @pytest.mark.parametrize("unheard", [[], ["{}"]], ids=["at once", "after a question"])
+    def test_a_refusal_counts_though_the_client_speaks_first(self, unheard: list[str]) -> None:
+        """The server closes the conversation while the client says the next thing."""
+        ours, theirs = MemoryConversation.pair()
+        for text in unheard:
+            theirs.say(text)
+        theirs.end(1011, close_reason(NameCollision(alias="local/readings")))
+        with pytest.raises(AlreadyExists, match="local/readings"):
+            say(ours, "{}", shown=PLACE)
+
+    def test_without_a_refusal_the_conversation_has_ended(self) -> None:
+        ours, theirs = MemoryConversation.pair()
+        theirs.end(1006, "")
+        with pytest.raises(Determinate, match="closed the conversation"):
+            say(ours, "{}", shown=PLACE)
 
     def test_another_dataset_is_there(self, parties: SmartParties, tmp_path: Path) -> None:
         parties.theirs.add(MANIFEST)

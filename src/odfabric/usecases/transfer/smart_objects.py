@@ -18,7 +18,7 @@ from odfabric.model.multihash import Multihash
 from odfabric.model.transfer.smart import ObjectFile, ObjectKind, ObjectUrl
 from odfabric.ports.node.clock import Clock
 from odfabric.ports.transfer.conversations import Conversation, LinkedObjects
-from odfabric.usecases.transfer.smart_parts import KINDS, OBJECTS_AT_ONCE_MAX, heard
+from odfabric.usecases.transfer.smart_parts import KINDS, OBJECTS_AT_ONCE_MAX, heard, say
 
 
 @dataclass(slots=True, kw_only=True)
@@ -60,7 +60,7 @@ class SmartObjects:
         return [file] if at is None else list(self.missing[at : at + OBJECTS_AT_ONCE_MAX])
 
     def _ask(self, files: Sequence[ObjectFile]) -> None:
-        self.talk.say(write_objects_wanted(files))
+        say(self.talk, write_objects_wanted(files), shown=self.shown)
         answer = heard(self.talk, read_downloads, seconds_max=self.wait_s_max, shown=self.shown)
         asked = {(each.kind, each.physical_hash) for each in files}
         for each in answer:

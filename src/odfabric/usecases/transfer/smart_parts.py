@@ -53,6 +53,10 @@ KINDS = {area: kind for kind, area in AREAS.items()}
 USE_SIMPLE_PULL = "pull it by the Simple protocol: write the URL without odf+"
 USE_SIMPLE_PUSH = "push it to a folder or a bucket, and let the node pull it from there"
 
+LEFT_UNHEARD_MAX = 10
+"""Messages of a server that come before the frame by which it has closed the conversation."""
+CLOSED_WAIT_S = 1.0
+
 T = TypeVar("T")
 
 
@@ -141,6 +145,23 @@ def plan_of(blocks: Sequence[EncodedBlock]) -> TransferPlan:
 def file_of(area: str, declared: DataSlice | Checkpoint) -> ObjectFile:
     """As messages name it."""
     return ObjectFile(KINDS[area], declared.physical_hash, declared.size)
+
+
+def say(talk: Conversation, text: str, *, shown: str) -> None:
+    """Say something to a server that may have closed the conversation by now.
+
+    Raises what a refusal in the frame that closed it stands for, Determinate.
+    """
+    try:
+        talk.say(text)
+    except Determinate:
+        for _ in range(LEFT_UNHEARD_MAX):
+            found = talk.hear(seconds_max=CLOSED_WAIT_S)
+            if isinstance(found, Closed):
+                raise_closed(found, shown)
+            if found is None:
+                break
+        raise
 
 
 def heard(talk: Conversation, read: Callable[[str], T], *, seconds_max: float, shown: str) -> T:

@@ -40,6 +40,7 @@ from odfabric.usecases.transfer.smart_parts import (
     heard,
     raise_refusal,
     receive_batch,
+    say,
 )
 
 
@@ -114,7 +115,8 @@ def _plan(
 
     Raises DestinationAhead, ChainsDiverged, LimitExceeded before anything of it is sent.
     """
-    talk.say(write_pull_begin(PullBegin(begin_after=base.hash if base else None, force=landing.force)))
+    begin = PullBegin(begin_after=base.hash if base else None, force=landing.force)
+    say(talk, write_pull_begin(begin), shown=url)
     plan = heard(talk, read_pull_plan, seconds_max=peers.limits.wait_s_max, shown=url)
     if isinstance(plan, InvalidInterval) and entry is not None and base is not None:
         there = ports.repository.chains.row(entry.id, plan.head)
@@ -144,7 +146,7 @@ def _check_plan(plan: TransferPlan, limits: SmartLimits) -> None:
 def _batch(
     talk: Conversation, plan: TransferPlan, folder: Path, own: OwnBlocks, url: str, *, peers: SmartPeers
 ) -> ReceivedBatch:
-    talk.say(write_blocks_wanted())
+    say(talk, write_blocks_wanted(), shown=url)
     batch = heard(talk, read_pulled_blocks, seconds_max=peers.limits.objects_wait_s_max, shown=url)
     try:
         return receive_batch(batch, planned=plan.num_blocks, limits=peers.limits.archive, own=own, folder=folder)

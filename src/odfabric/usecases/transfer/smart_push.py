@@ -49,6 +49,7 @@ from odfabric.usecases.transfer.smart_parts import (
     plan_of,
     raise_closed,
     raise_refusal,
+    say,
     understood,
 )
 from odfabric.usecases.transfer.smart_pull import SmartPeers
@@ -162,7 +163,7 @@ class _Sending:
             self._accepted(talk, text, limits.objects_wait_s_max)
             self._upload(talk, self._uploads(talk))
             self._run.confirm()
-            talk.say(write_nothing())
+            say(talk, write_nothing(), shown=self._push.url)
             self._await_confirmation(talk, remote)
             talk.end(NORMAL, PUSHED)
 
@@ -175,7 +176,7 @@ class _Sending:
         return text
 
     def _accepted(self, talk: Conversation, text: str, seconds_max: float) -> None:
-        talk.say(text)
+        say(talk, text, shown=self._push.url)
         refusal = heard(talk, read_push_accepted, seconds_max=seconds_max, shown=self._push.url)
         if refusal is not None:
             raise_refusal(refusal, self._push.url)
@@ -185,7 +186,8 @@ class _Sending:
         portions = [files[at : at + OBJECTS_AT_ONCE_MAX] for at in range(0, len(files), OBJECTS_AT_ONCE_MAX)] or [[]]
         found: list[ObjectUpload] = []
         for number, portion in enumerate(portions):
-            talk.say(write_push_objects(PushObjects(tuple(portion), is_truncated=number + 1 < len(portions))))
+            wanted = PushObjects(tuple(portion), is_truncated=number + 1 < len(portions))
+            say(talk, write_push_objects(wanted), shown=self._push.url)
             answer = heard(talk, read_uploads, seconds_max=self._peers.limits.wait_s_max, shown=self._push.url)
             if not isinstance(answer, tuple):
                 raise_refusal(answer, self._push.url)
@@ -203,7 +205,7 @@ class _Sending:
                 self._report(len(uploads), total)
                 answering.check(self._push.url)
         answering.check(self._push.url)
-        talk.say(write_progress(UploadProgress(None)))
+        say(talk, write_progress(UploadProgress(None)), shown=self._push.url)
 
     def _upload_one(self, upload: ObjectUpload) -> int:
         assert upload.target is not None
@@ -276,7 +278,7 @@ def _answering(talk: Conversation, sending: _Sending) -> Iterator[_Answers]:
                     answers.ended = found
                 elif found is not None:
                     understood(read_empty, found, shown="the node")
-                    talk.say(write_progress(UploadProgress(sending.uploaded)))
+                    say(talk, write_progress(UploadProgress(sending.uploaded)), shown="the node")
         except OdfError as error:
             answers.failed = error
 
