@@ -1,7 +1,7 @@
 """REST questions to other nodes about themselves and our account there.
 
-Owns small questions, and that why records are there. Invariant: the token of an origin goes to that origin and nowhere else; an answer is bounded, and one that is not
-what it should be is named with its place. Source: RFC-007.
+Owns small questions, and that why records are there. Invariant: the token of an origin goes to that origin and nowhere else; an answer is
+bounded, and one that is not what it should be is named with its place. Source: RFC-007.
 """
 
 from __future__ import annotations

@@ -319,7 +319,7 @@ TALK = PortCalls(effects={"say": "talk.say", "end": "talk.end"}, reads={"hear": 
 LINKED = PortCalls(effects={"upload": "link.upload"}, reads={"download": "link.download"})
 PEERS = PortCalls(
     effects={"send_ref": "peer.send_ref"},
-    reads={name: f"peer.{name}" for name in ("has_accounts", "own_account", "name_of", "search")},
+    reads={name: f"peer.{name}" for name in ("has_accounts", "own_account", "name_of", "search", "why", "has_key")},
 )
 EXCHANGE = PortCalls(reads={"session": "exchange.session"})
 

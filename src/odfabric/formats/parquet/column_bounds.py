@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyarrow import types
 
 from odfabric.formats.parquet.parquet_reading import open_parquet
@@ -34,48 +35,41 @@ def column_bounds(path: Path, column: str) -> tuple[Any, Any] | None:
 
     Raises InvalidData for what is no Parquet file.
     """
-    least: Any = None
-    greatest: Any = None
     with open_parquet(path) as file:
-        metadata = file.metadata
-        names = [metadata.schema.column(at).path for at in range(metadata.num_columns)]
-        if column not in names or metadata.num_rows == 0:
-            return None
-        for group in range(metadata.num_row_groups):
-            found = metadata.row_group(group).column(names.index(column)).statistics
-            if found is None or not found.has_min_max or not found.has_null_count or found.null_count:
-                return None
-            least = found.min if least is None else min(least, found.min)
-            greatest = found.max if greatest is None else max(greatest, found.max)
-    return least, greatest
+        groups = _statistics(file, column)
+        return (min(each.min for each in groups), max(each.max for each in groups)) if groups else None
 
 
 def time_bounds(path: Path, column: str) -> TimeBounds | None:
     """Both bounds of a column of times or dates.
 
-    None if they are not known of all records.
-
-    Raises InvalidData for what is no Parquet file.
+    None if they are not known of all records. Raises InvalidData for what is no Parquet file.
     """
-    first: list[int] = []
-    last: list[int] = []
     with open_parquet(path) as file:
-        metadata = file.metadata
-        names = [metadata.schema.column(at).path for at in range(metadata.num_columns)]
-        if column not in names or file.schema_arrow.get_field_index(column) < 0 or metadata.num_rows == 0:
+        groups = _statistics(file, column)
+        if not groups or file.schema_arrow.get_field_index(column) < 0:
             return None
         kind = file.schema_arrow.field(column).type
-        for group in range(metadata.num_row_groups):
-            found = metadata.row_group(group).column(names.index(column)).statistics
-            if found is None or not found.has_min_max or not found.has_null_count or found.null_count:
-                return None
-            # Raw: years that Python has no dates for are times, too.
-            bounds = _millis(found.min_raw, kind), _millis(found.max_raw, kind, up=True)
-            if bounds[0] is None or bounds[1] is None:
-                return None
-            first.append(bounds[0])
-            last.append(bounds[1])
-    return TimeBounds(min(first), max(last))
+        # Raw: years that Python has no dates for are times, too.
+        first = [_millis(each.min_raw, kind) for each in groups]
+        last = [_millis(each.max_raw, kind, up=True) for each in groups]
+    known_first, known_last = ([each for each in times if each is not None] for times in (first, last))
+    if len(known_first) < len(groups) or len(known_last) < len(groups):
+        return None
+    return TimeBounds(min(known_first), max(known_last))
+
+
+def _statistics(file: pq.ParquetFile, column: str) -> list[pq.Statistics]:
+    """Those of a column's row groups; none if some do not bound all records."""
+    metadata = file.metadata
+    names = [metadata.schema.column(at).path for at in range(metadata.num_columns)]
+    if column not in names or metadata.num_rows == 0:
+        return []
+    at = names.index(column)
+    found = [metadata.row_group(group).column(at).statistics for group in range(metadata.num_row_groups)]
+    if any(each is None or not each.has_min_max or not each.has_null_count or each.null_count for each in found):
+        return []
+    return found
 
 
 def _millis(raw: object, kind: pa.DataType, *, up: bool = False) -> int | None:

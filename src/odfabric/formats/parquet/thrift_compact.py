@@ -1,7 +1,7 @@
 """The Thrift compact protocol, as far as Parquet's headers and footers need it.
 
-Owns the decoder from bytes to structs of numbered fields, and the encoder of those that a footer needs. Invariant: total and bounded for any bytes: a struct, InvalidData or NeedsMore;
-work is proportional to the bytes. Doubles and maps are passed over. Not here: what the fields mean.
+Owns the decoder from bytes to structs of numbered fields, and the encoder of those that a footer needs. Invariant: decoding is total and
+bounded for any bytes: a struct, InvalidData or NeedsMore; work is proportional to the bytes. Doubles and maps are passed over. Not here: what the fields mean.
 """
 
 from __future__ import annotations

@@ -122,7 +122,8 @@ def _first_halves(records: Records) -> npt.NDArray[np.bool_]:
 def last_rows(changes: Iterable[Changes], columns: pa.Schema, keys: Sequence[str], *, rows_max: int) -> pa.Table:
     """The last row of each key, none where it was withdrawn.
 
-    `changes` come in order of offset. Memory holds the last row of each key, and about as many records again. Raises LimitExceeded for more than `rows_max` keys.
+    `changes` come in order of offset. Memory holds the last row of each key, and about as many records again. Raises LimitExceeded for more
+    than `rows_max` keys.
     """
     kept, diffs = columns.empty_table(), pa.chunked_array([[]], pa.int64())
     waiting: list[Changes] = []

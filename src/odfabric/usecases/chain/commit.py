@@ -496,17 +496,19 @@ class Commits:
 
         Nobody sees it before that. Raises LimitExceeded, Determinate, Indeterminate.
         """
-        if len(block.data) > self._block_bytes_max:  # it could never be read again
-            message = f"a block of {len(block.data)} bytes"
-            raise LimitExceeded(message, limit="block_bytes_max", maximum=self._block_bytes_max)
+        self._check_size(block)
         self._objects.put_bytes(block_key(dataset, block.hash), block.data)
         self._stored.put((dataset, block.hash), True)
 
+    def _check_size(self, block: EncodedBlock) -> None:
+        """Raises LimitExceeded for a block that could never be read again."""
+        size, maximum = len(block.data), self._block_bytes_max
+        if size > maximum:
+            raise LimitExceeded(f"a block of {size} bytes", limit="block_bytes_max", maximum=maximum)
+
     def _store_blocks(self, dataset: DatasetId, planned: PlannedCommit) -> None:
-        maximum = self._block_bytes_max
-        largest = max(len(block.data) for block in planned.blocks)
-        if largest > maximum:  # it could never be read again
-            raise LimitExceeded(f"a block of {largest} bytes", limit="block_bytes_max", maximum=maximum)
+        for block in planned.blocks:
+            self._check_size(block)
 
         def store(block: EncodedBlock) -> None:
             # Remembered for one attempt: a collector may have removed it, which is found before the head moves.

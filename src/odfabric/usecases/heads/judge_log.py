@@ -1,7 +1,8 @@
 """Judge the head log of a dataset elsewhere before anything of it is taken.
 
-Owns which segments are read: the newest, those down to what is kept here, all of them only if the log is not a continuation of ours. Invariant: nothing is taken of a log whose entries are not signed by the dataset's keys, one after the other; what
-was seen once is not taken back unless forced.
+Owns which segments are read: the newest, those down to what is kept here, all of them only if the log is not a continuation of ours.
+Invariant: nothing is taken of a log whose entries are not signed by the dataset's keys, one after the other; what was seen once is not
+taken back unless forced.
 """
 
 from __future__ import annotations

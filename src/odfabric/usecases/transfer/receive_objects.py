@@ -7,10 +7,10 @@ counts those that are stored.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 
 import pyarrow as pa
@@ -26,7 +26,7 @@ from odfabric.model.commit import EncodedBlock
 from odfabric.model.engine import BYTES, EngineProgress
 from odfabric.model.identity import DatasetId
 from odfabric.model.metadata import AddData, Checkpoint, DataSlice, ExecuteTransform
-from odfabric.model.multihash import Multihash, sha3_256_multihash
+from odfabric.model.multihash import Multihash
 from odfabric.ports.datasets.object_store import ObjectStore
 from odfabric.usecases.chain.check_slice import slice_problems
 from odfabric.usecases.chain.store_slice import put_back
@@ -164,7 +164,7 @@ def _hashed(path: Path) -> tuple[Multihash, int, Callable[[], Source]]:
     if path.stat().st_size > READ_ONCE_BYTES_MAX:
         return *physical_hash(path), lambda: path
     data = path.read_bytes()
-    return sha3_256_multihash(hashlib.sha3_256(data).digest()), len(data), lambda: pa.BufferReader(data)
+    return *physical_hash(BytesIO(data)), lambda: pa.BufferReader(data)
 
 
 def missing_objects(

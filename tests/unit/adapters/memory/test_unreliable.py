@@ -26,8 +26,10 @@ from odfabric.ports.datasets.catalog import Catalog
 from odfabric.ports.datasets.chain_writer import ChainWriter
 from odfabric.ports.datasets.dataset_keys import DatasetKeys
 from odfabric.ports.datasets.exchange import Exchange
+from odfabric.ports.datasets.head_logs import HeadLogs
 from odfabric.ports.datasets.object_store import ObjectStore
 from odfabric.ports.datasets.removed_datasets import RemovedDatasets
+from odfabric.ports.datasets.search_documents import SearchDocuments
 from odfabric.ports.engine import Engine
 from odfabric.ports.jobs.jobs import Jobs
 from odfabric.ports.node.sealing import KeyRotation, SealedStore
@@ -43,7 +45,9 @@ from odfabric.ports.sources.variables import Variables
 from odfabric.ports.subscriptions.cursors import Cursors
 from odfabric.ports.subscriptions.outbox import Outbox
 from odfabric.ports.subscriptions.subscriptions import Deliveries, Subscriptions
+from odfabric.ports.transfer.conversations import Conversation, LinkedObjects
 from odfabric.ports.transfer.destinations import Destination
+from odfabric.ports.transfer.nodes import RemoteNodes
 from odfabric.ports.transfer.repositories import RemoteRepositories
 from odfabric.testing.conformance.examples import NOW, entry_of, hash_of, new_chain
 from odfabric.testing.conformance.jobs.jobs import new_job
@@ -88,6 +92,11 @@ NOT_CALLS = {"root", "check", "target_uri", "link", "is_plain"}
         (Destination, interception.DESTINATION),
         (RemoteDataset, interception.REMOTE),
         (Exchange, interception.EXCHANGE),
+        (Conversation, interception.TALK),
+        (LinkedObjects, interception.LINKED),
+        (RemoteNodes, interception.PEERS),
+        (HeadLogs, interception.HEAD_LOGS),
+        (SearchDocuments, interception.SEARCH_DOCUMENTS),
     ],
 )
 def test_every_call_of_a_port_can_fail(port: type, calls: PortCalls) -> None:

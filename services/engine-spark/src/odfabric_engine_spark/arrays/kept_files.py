@@ -1,8 +1,8 @@
 """A bounded folder of derived files that processes share.
 
-Any of them may be lost at any time. Owns their names, their form and their number. Invariants: a file appears whole or not at all; what is broken, cut off or of another name is
-removed and never believed; together they take at most `bytes_max` on disk, the least recently used ones go first; who cannot write goes
-without. Not here: what they hold (`provenance.segment_keys`).
+Any of them may be lost at any time. Owns their names, their form and their number. Invariants: a file appears whole or not at all; what is
+broken, cut off or of another name is removed and never believed; together they take at most `bytes_max` on disk, the least recently used
+ones go first; who cannot write goes without. Not here: what they hold (`provenance.segment_keys`).
 """
 
 from __future__ import annotations

@@ -159,7 +159,7 @@ def results_of(query: ExplainedQuery, pool: Pool, worlds: Sequence[World], call:
 
     All worlds are at one watermark; a world is named by its position.
     """
-    plan = _Binding(query, pool, worlds, counted()).of(query.worlds.plan)
+    plan = _Binding(query, pool, worlds, counted()).of(query.worlds)
     found = whole(call, query.catalyst.data_frame(plan))
     *columns, numbers = (one_array(column) for column in found.columns)
     return pa.table(columns, names=found.column_names[:-1]), numbers.to_numpy()

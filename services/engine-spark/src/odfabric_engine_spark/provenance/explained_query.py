@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from odfabric.errors import OdfError
 from odfabric.model.engine import TransformRequest
@@ -21,7 +22,7 @@ from odfabric_engine_spark.plan.normal_plan import NormalQuery, normal_plan
 from odfabric_engine_spark.plan.query_classes import LinearQuery
 from odfabric_engine_spark.plan.resolution import resolve_steps
 from odfabric_engine_spark.provenance.keyed_stages import KeyedStages, keyed_stages
-from odfabric_engine_spark.provenance.world_plan import WorldPlan, world_plan
+from odfabric_engine_spark.provenance.world_plan import world_plan
 from odfabric_engine_spark.rows.output_shape import OutputShape
 from odfabric_engine_spark.rows.row_expressions import RowExpressions
 from odfabric_engine_spark.spark.calls.call import EngineCall
@@ -38,17 +39,16 @@ class LatenessOfUses:
     finals: Mapping[int, RowExpressions]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ExplainedQuery:
     """A query over inputs.
 
-    `worlds` is the plan that runs over many sets of rows at once. `uses` are the inputs by alias, from left to right. `linear` is the row-wise form where it has one; `stages` say what its keys are,
-    None where they are not known. `lateness` is there where rows may come only so late.
+    `uses` are the inputs by alias, from left to right. `linear` is the row-wise form where it has one; `stages` say what its keys are, None
+    where they are not known. `lateness` is there where rows may come only so late.
     """
 
     catalyst: Catalyst
     plan: Plan
-    worlds: WorldPlan
     columns: tuple[Attribute, ...]
     uses: tuple[str, ...]
     timed: bool
@@ -57,6 +57,11 @@ class ExplainedQuery:
     stages: KeyedStages | None
     linear: LinearQuery | None = None
     shape: OutputShape | None = None
+
+    @cached_property
+    def worlds(self) -> Plan:
+        """The plan that runs over many sets of rows at once."""
+        return world_plan(self.catalyst, self.plan)
 
 
 def explained_query(request: TransformRequest, transform: TransformSql, call: EngineCall) -> ExplainedQuery:
@@ -129,7 +134,6 @@ def plan_of(
     return ExplainedQuery(
         catalyst=catalyst,
         plan=plan,
-        worlds=world_plan(catalyst, plan),
         columns=tuple(output_of(plan)),
         uses=tuple(scan.alias for scan in scans_of(plan)),
         timed=query.timed,

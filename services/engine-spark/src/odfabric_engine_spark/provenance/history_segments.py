@@ -1,7 +1,7 @@
 """Segments of an input's history, each worth an index.
 
-They never change. Owns where segments begin and end. Invariant: a history that grows keeps the segments that it had, for they depend on the slices up to their
-end alone; only the last one is open, and it is small. Not here: what is kept of a segment (`segment_keys`).
+They never change. Owns where segments begin and end. Invariant: a history that grows keeps the segments that it had, for they depend on the
+slices up to their end alone; only the last one is open, and it is small. Not here: what is kept of a segment (`segment_keys`).
 """
 
 from __future__ import annotations

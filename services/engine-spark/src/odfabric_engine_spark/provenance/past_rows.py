@@ -1,8 +1,8 @@
 """Rows that the inputs had: found by conditions, and netted.
 
-Owns which of the found records are there at a state. A withdrawal takes the latest equal row
-that is there; one of a row that is not there cancels the next equal row to come (docs/engine.md#unmatched-retractions). Invariant: equal
-rows meet the same conditions, so what is there of the found records is what is there of all of them.
+Owns which of the found records are there at a state. A withdrawal takes the latest equal row that is there; one of a row that is not there
+cancels the next equal row to come (docs/engine.md#unmatched-retractions). Invariant: equal rows meet the same conditions, so what is there
+of the found records is what is there of all of them.
 """
 
 from __future__ import annotations

@@ -72,10 +72,7 @@ def _completed(witnesses: Longs, pool: Longs, holds: Holds) -> Search[Checked]:
 def least_of(numbers: Longs, holds: Holds) -> Search[tuple[Longs, bool]]:
     """A subset that holds, of which nothing can be left out.
 
-    False if the allowed worlds did not suffice to know that.
-
-
-    The whole set holds.
+    False if the allowed worlds did not suffice to know that. The whole set holds.
     """
     size = max(1, len(numbers) // 2)
     try:

@@ -43,8 +43,8 @@ def trigger_of(
 ) -> Search[Trigger]:
     """The trigger of a record; `added` for an append or the new row of a correction.
 
-    `own` are the records that can matter for it. `known` is how many such rows there are after the block if it is added, else before it. Where nothing is checked, candidates are named
-    as they are.
+    `own` are the records that can matter for it. `known` is how many such rows there are after the block if it is added, else before it.
+    Where nothing is checked, candidates are named as they are.
     """
     old = pool.came(before.ends) & own
     new = np.flatnonzero(pool.came(after.ends) & ~old & own)

@@ -35,22 +35,13 @@ WORLD = f"{OWN_PREFIX}world"
 _NUMBERS = f"{OWN_PREFIX}worlds"
 
 
-@dataclass(frozen=True, slots=True)
-class WorldPlan:
-    """A plan over scans that have the number of the world as their last column.
+def world_plan(catalyst: Catalyst, plan: Plan) -> Plan:
+    """The plan for worlds of a normal plan, without rows.
 
-    So has its result. `columns` are those of the result without it.
+    Its scans have the number of the world as their last column, and so has its result.
     """
-
-    plan: Plan
-    columns: tuple[Attribute, ...]
-
-
-def world_plan(catalyst: Catalyst, plan: Plan) -> WorldPlan:
-    """The plan for worlds of a normal plan, without rows."""
     found = Rewriting(catalyst).of(plan)
-    columns = output_of(plan)
-    return WorldPlan(catalyst.logical.Project(catalyst.seq([*columns, found.number]), found.plan), tuple(columns))
+    return catalyst.logical.Project(catalyst.seq([*output_of(plan), found.number]), found.plan)
 
 
 def lists_worlds(plan: Plan) -> bool:

@@ -51,7 +51,8 @@ class EngineCall:
     """What an operation works with.
 
     `session` is private to the call: views, settings and jobs started through it end with it. `scratch` is a private folder
-    in the exchange folder beside the output, removed after the call. `plans`, `mapped` files and `kept_files` (None: none are kept) are shared with other calls.
+    in the exchange folder beside the output, removed after the call. `plans`, `mapped` files and `kept_files` (None: none are kept) are
+    shared with other calls.
     """
 
     session: SparkSession
