@@ -128,18 +128,23 @@ class EngineLauncher:
             if process is not None:
                 _end(process.pid)
             self._record.unlink(missing_ok=True)
-            self._reap()
+            self._end_own()
 
-    def _reap(self) -> None:
-        """Reap an engine of ours that has ended, so that dropping its handle is silent."""
-        if self._child is not None:
+    def _end_own(self) -> None:
+        """End what is left of the engine that this process started last, and reap it.
+
+        A process that is ending has no command line for a moment before it is gone: nobody finds it
+        by name then, and it still holds what the next engine needs.
+        """
+        if self._child is not None and self._child.poll() is None:
+            _end(self._child.pid)
             self._child.poll()
 
     def _start(self) -> EngineProcess:
         launch = self._launch
         for stray in _engines(launch.exchange, self._token_file):
             _end(stray)
-        self._reap()
+        self._end_own()
         token = secrets.token_urlsafe(32)
         _write_private(self._token_file, token)
         ready = self._ready_file
@@ -183,6 +188,7 @@ class EngineLauncher:
                 env=environment,
                 start_new_session=True,
             )
+        self._child = child
         try:
             address = self._wait_until_ready(child, ready)
         except BaseException:
@@ -191,7 +197,6 @@ class EngineLauncher:
             raise
         process = EngineProcess(address, token, child.pid)
         _write_private(self._record, json.dumps(asdict(process)))
-        self._child = child
         return process
 
     def _wait_until_ready(self, child: subprocess.Popen[bytes], ready: Path) -> str:

@@ -130,7 +130,8 @@ def test_an_engine_that_ends_in_order_takes_no_calls_while_it_lets_others_end(tm
         assert engine.process.wait(PATIENCE_S) == 0
 
 
-def test_an_engine_that_is_about_to_end_is_not_found_running(tmp_path: Path) -> None:
+@pytest.fixture
+def launcher(tmp_path: Path) -> Iterator[EngineLauncher]:
     launcher = EngineLauncher(
         EngineLaunch(
             workspace=tmp_path,
@@ -147,20 +148,31 @@ def test_an_engine_that_is_about_to_end_is_not_found_running(tmp_path: Path) -> 
         )
     )
     (tmp_path / "exchange").mkdir()
+    yield launcher
+    launcher.stop()
+    assert launcher.running() is None
+
+
+def test_an_engine_that_is_about_to_end_is_not_found_running(launcher: EngineLauncher) -> None:
     first = launcher.ensure()
     below = [seen.pid for seen in descendants(first.pid)]
-    try:
-        assert launcher.running() == first
-        # Stopped, it stays where it is in its end: after the engine in it has ended, before it has.
-        inner = min(below)
-        os.kill(first.pid, signal.SIGSTOP)
-        os.kill(inner, signal.SIGKILL)
-        os.kill(first.pid, signal.SIGCONT)
-        wait_until(lambda: launcher.running() is None, what="an engine that is not found")
-        second = launcher.ensure()
-        assert second.pid != first.pid
-        assert gone(first.pid), "what is left of one engine has ended before the next one starts"
-        assert launcher.running() == second
-    finally:
-        launcher.stop()
-    assert launcher.running() is None
+    assert launcher.running() == first
+    # Stopped, it stays where it is in its end: after the engine in it has ended, before it has.
+    inner = min(below)
+    os.kill(first.pid, signal.SIGSTOP)
+    os.kill(inner, signal.SIGKILL)
+    os.kill(first.pid, signal.SIGCONT)
+    wait_until(lambda: launcher.running() is None, what="an engine that is not found")
+    second = launcher.ensure()
+    assert second.pid != first.pid
+    assert gone(first.pid), "what is left of one engine has ended before the next one starts"
+    assert launcher.running() == second
+
+
+def test_an_engine_whose_record_is_gone_ends_with_the_launcher_that_started_it(
+    launcher: EngineLauncher, tmp_path: Path
+) -> None:
+    started = launcher.ensure()
+    (tmp_path / "engine.json").unlink()
+    launcher.stop()
+    assert gone(started.pid)
