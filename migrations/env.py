@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import context
 
-from odfabric.adapters.sql.every_table import metadata
+from odfabric.adapters.sql.tables.every_table import metadata
 
 context.configure(
     connection=context.config.attributes["connection"],

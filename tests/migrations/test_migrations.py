@@ -17,9 +17,9 @@ from sqlalchemy.pool import NullPool
 
 from odfabric.adapters.sql.database import Database
 from odfabric.adapters.sql.datasets.chains import SqlChains
-from odfabric.adapters.sql.every_table import metadata
 from odfabric.adapters.sql.jobs.jobs import SqlJobs
-from odfabric.adapters.sql.tables import SCHEMA_REVISION
+from odfabric.adapters.sql.tables.every_table import metadata
+from odfabric.adapters.sql.tables.schema import SCHEMA_REVISION
 from odfabric.adapters.sql.upgrade import MIGRATIONS, REVISION_TABLE, downgrade, upgrade
 from odfabric.errors import Corrupt, Determinate
 from odfabric.formats.jobs.send_request import write_send_request

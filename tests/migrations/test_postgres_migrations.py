@@ -14,7 +14,7 @@ from sqlalchemy.pool import NullPool
 
 from odfabric.adapters.sql.database import Database
 from odfabric.adapters.sql.datasets.chains import SqlChains
-from odfabric.adapters.sql.every_table import metadata
+from odfabric.adapters.sql.tables.every_table import metadata
 from odfabric.adapters.sql.upgrade import REVISION_TABLE, downgrade, upgrade
 from odfabric.errors import Determinate
 from odfabric.testing.conformance.examples import hashes_down, new_chain

@@ -11,8 +11,10 @@ from sqlalchemy import delete, insert
 
 from odfabric.adapters.sql.copying import DERIVED, SqlDatabaseCopy, SqlSnapshot
 from odfabric.adapters.sql.database import Database
-from odfabric.adapters.sql.every_table import metadata
-from odfabric.adapters.sql.tables import SCHEMA_REVISION, outbox, signing_keys, subscriptions
+from odfabric.adapters.sql.tables.every_table import metadata
+from odfabric.adapters.sql.tables.node import outbox, signing_keys
+from odfabric.adapters.sql.tables.schema import SCHEMA_REVISION
+from odfabric.adapters.sql.tables.subscriptions import subscriptions
 from odfabric.adapters.sql.upgrade import check_upgraded, downgrade, upgrade
 from odfabric.errors import AlreadyExists, InvalidRequest
 from odfabric.formats.identifiers.did import parse_dataset_id

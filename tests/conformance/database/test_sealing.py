@@ -19,7 +19,7 @@ from odfabric.adapters.sql.sealed_columns import sealed_stores
 from odfabric.adapters.sql.signing_keys import SqlSigningKeys
 from odfabric.adapters.sql.sources.variables import SqlVariables
 from odfabric.adapters.sql.subscriptions.deliveries import SqlSubscriptions
-from odfabric.adapters.sql.tables import signing_keys
+from odfabric.adapters.sql.tables.node import signing_keys
 from odfabric.adapters.system.clock import SystemEntropy
 from odfabric.model.commit import CommitIntent, OutboxMessage
 from odfabric.model.people.signing_key import SigningKey

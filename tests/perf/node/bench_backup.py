@@ -23,7 +23,7 @@ from sqlalchemy import insert
 from odfabric.adapters.local_fs.object_store import FolderObjectStore
 from odfabric.adapters.sql.copying import SqlDatabaseCopy
 from odfabric.adapters.sql.database import Database
-from odfabric.adapters.sql.tables import outbox
+from odfabric.adapters.sql.tables.node import outbox
 from odfabric.adapters.sql.upgrade import upgrade
 from odfabric.adapters.system.clock import SystemClock, SystemEntropy
 from odfabric.formats.identifiers.dataset_layout import data_key

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from odfabric.adapters.sql.tables import SCHEMA_REVISION
+from odfabric.adapters.sql.tables.schema import SCHEMA_REVISION
 from odfabric.cli.app import main
 from odfabric.settings import Settings
 from odfabric.wiring.embedded import engine_launcher

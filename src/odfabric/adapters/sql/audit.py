@@ -17,7 +17,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from odfabric.adapters.sql.database import Database
 from odfabric.adapters.sql.outbox import send
-from odfabric.adapters.sql.tables import COUNTED, NOT_FLUSHED, audit_log
+from odfabric.adapters.sql.tables.people import COUNTED, NOT_FLUSHED, audit_log
 from odfabric.domain.subscriptions.events import event_of
 from odfabric.model.commit import OutboxMessage
 from odfabric.model.instant import NANOS_PER_SECOND, Instant

@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import Boolean, Connection, MetaData, Table, insert, inspect, select, text
 
 from odfabric.adapters.sql.database import Database
-from odfabric.adapters.sql.every_table import metadata
+from odfabric.adapters.sql.tables.every_table import metadata
 from odfabric.adapters.sql.upgrade import check_upgraded, has_revision, revision_of, upgrade
 from odfabric.errors import AlreadyExists, InvalidRequest
 from odfabric.ports.node.database_copy import Row

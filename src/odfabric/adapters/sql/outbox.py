@@ -11,7 +11,10 @@ from collections.abc import Collection, Sequence
 from sqlalchemy import ColumnElement, Connection, Row, Text, and_, insert, or_, select, type_coerce, update
 
 from odfabric.adapters.sql.database import Database
-from odfabric.adapters.sql.tables import accounts, datasets, deliveries, outbox, subscriptions
+from odfabric.adapters.sql.tables.datasets import datasets
+from odfabric.adapters.sql.tables.node import outbox
+from odfabric.adapters.sql.tables.people import accounts
+from odfabric.adapters.sql.tables.subscriptions import deliveries, subscriptions
 from odfabric.errors import Determinate
 from odfabric.formats.webhooks.event_document import event_text, parse_event_text
 from odfabric.model.commit import OutboxMessage, PendingMessage

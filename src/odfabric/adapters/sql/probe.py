@@ -9,8 +9,9 @@ from pathlib import Path
 from sqlalchemy import Table, func, inspect, select, text
 
 from odfabric.adapters.sql.database import Database
-from odfabric.adapters.sql.every_table import metadata
-from odfabric.adapters.sql.tables import SCHEMA_REVISION, heads
+from odfabric.adapters.sql.tables.datasets import heads
+from odfabric.adapters.sql.tables.every_table import metadata
+from odfabric.adapters.sql.tables.schema import SCHEMA_REVISION
 from odfabric.adapters.sql.upgrade import current_revision
 from odfabric.errors import Determinate
 from odfabric.model.instant import NANOS_PER_SECOND, Instant

@@ -13,8 +13,10 @@ from sqlalchemy import Column, LargeBinary, String, func, select, type_coerce, u
 
 from odfabric.adapters.sql.database import Database
 from odfabric.adapters.sql.datasets.commit_intents import SqlIntentKeys
-from odfabric.adapters.sql.sources.variable_tables import variables
-from odfabric.adapters.sql.tables import datasets, signing_keys, subscriptions
+from odfabric.adapters.sql.tables.datasets import datasets
+from odfabric.adapters.sql.tables.node import signing_keys
+from odfabric.adapters.sql.tables.subscriptions import subscriptions
+from odfabric.adapters.sql.tables.variables import variables
 from odfabric.formats.identifiers.did import parse_dataset_id
 from odfabric.ports.node.sealing import (
     SealedRow,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from sqlalchemy import Row, delete, select, update
 
 from odfabric.adapters.sql.database import Database, insert_new
-from odfabric.adapters.sql.tables import signing_keys
+from odfabric.adapters.sql.tables.node import signing_keys
 from odfabric.errors import AlreadyExists
 from odfabric.model.instant import Instant
 from odfabric.model.people.signing_key import SigningKey

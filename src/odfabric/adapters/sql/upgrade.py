@@ -15,7 +15,7 @@ from pathlib import Path
 from sqlalchemy import Connection, inspect, text
 
 from odfabric.adapters.sql.database import Database
-from odfabric.adapters.sql.tables import SCHEMA_REVISION
+from odfabric.adapters.sql.tables.schema import SCHEMA_REVISION
 from odfabric.errors import Determinate, InvalidRequest
 
 _IN_THE_PACKAGE = Path(__file__).parent / "migrations"

@@ -19,10 +19,11 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 
 from odfabric.adapters.sql.database import Database
 from odfabric.adapters.sql.datasets.chains import SqlChains
-from odfabric.adapters.sql.every_table import metadata
 from odfabric.adapters.sql.jobs.jobs import _READY, SqlJobs
 from odfabric.adapters.sql.subscriptions.deliveries import SqlDeliveries, due_deliveries
-from odfabric.adapters.sql.tables import job_commits, jobs, outbox
+from odfabric.adapters.sql.tables.every_table import metadata
+from odfabric.adapters.sql.tables.jobs import job_commits, jobs
+from odfabric.adapters.sql.tables.node import outbox
 from odfabric.adapters.sql.upgrade import upgrade
 from odfabric.errors import Corrupt, Determinate, HeadMoved, Indeterminate
 from odfabric.model.commit import IdempotencyRecord

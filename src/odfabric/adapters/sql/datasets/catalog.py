@@ -9,7 +9,7 @@ from sqlalchemy import Row, Select, select, tuple_
 
 from odfabric.adapters.sql.database import Database
 from odfabric.adapters.sql.datasets.search import NAMES, SearchStatements
-from odfabric.adapters.sql.tables import datasets
+from odfabric.adapters.sql.tables.datasets import datasets
 from odfabric.domain.people.dataset_search import EVERYTHING, Facets, Narrowing, Order
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.identity import DatasetAlias, DatasetId, Name

@@ -23,16 +23,16 @@ from odfabric.adapters.sql.outbox import send
 from odfabric.adapters.sql.people.account_rows import hold_name
 from odfabric.adapters.sql.people.relations import insert_grants, remove_relations_of_dataset
 from odfabric.adapters.sql.subscriptions.deliveries import drop_subscriptions
-from odfabric.adapters.sql.tables import (
+from odfabric.adapters.sql.tables.datasets import (
     blocks,
     datasets,
     heads,
     idempotency,
-    job_commits,
     search_documents,
     search_inputs,
     search_keywords,
 )
+from odfabric.adapters.sql.tables.jobs import job_commits
 from odfabric.domain.chain.stored_bytes import stored_bytes
 from odfabric.errors import AlreadyExists, HeadMoved, NotFound
 from odfabric.model.commit import (

@@ -14,7 +14,7 @@ from sqlalchemy import Row, delete, select, update
 
 from odfabric.adapters.sql.database import Database, insert_all_new, insert_new
 from odfabric.adapters.sql.jobs.jobs import hold_uncancelled
-from odfabric.adapters.sql.tables import commit_intent_jobs, commit_intents
+from odfabric.adapters.sql.tables.jobs import commit_intent_jobs, commit_intents
 from odfabric.errors import AlreadyExists
 from odfabric.formats.identifiers.did import parse_account_id, parse_dataset_id
 from odfabric.formats.identifiers.multihash import parse_multihash

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from sqlalchemy import DDL, Column, ColumnElement, Select, cast, column, event, select, table
 from sqlalchemy.dialects.postgresql import TSQUERY
 
-from odfabric.adapters.sql.tables import search_documents
+from odfabric.adapters.sql.tables.datasets import search_documents
 
 _COLUMNS = "name_words, about_words, words"
 _INDEX = "search_words"

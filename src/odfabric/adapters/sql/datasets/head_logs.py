@@ -12,8 +12,8 @@ from sqlalchemy import Connection, delete, func, select, update
 
 from odfabric.adapters.sql.audit import insert_audit
 from odfabric.adapters.sql.database import Database, insert_all_new, insert_new
-from odfabric.adapters.sql.datasets.head_log_tables import head_log, heads_seen
-from odfabric.adapters.sql.tables import datasets
+from odfabric.adapters.sql.tables.datasets import datasets
+from odfabric.adapters.sql.tables.head_logs import head_log, heads_seen
 from odfabric.errors import Changed, NotFound
 from odfabric.model.heads.head_log import HANDED_OVER, SeenHead, SignedMove
 from odfabric.model.identity import DatasetId

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sqlalchemy import Connection, delete, select
 
 from odfabric.adapters.sql.database import Database, insert_new
-from odfabric.adapters.sql.tables import removed_datasets
+from odfabric.adapters.sql.tables.datasets import removed_datasets
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import Instant
 

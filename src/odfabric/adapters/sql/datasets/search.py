@@ -30,7 +30,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from odfabric.adapters.sql.database import Database
 from odfabric.adapters.sql.datasets.full_text import has_words
 from odfabric.adapters.sql.people.relations import visible_to
-from odfabric.adapters.sql.tables import datasets, heads, search_documents, search_inputs, search_keywords
+from odfabric.adapters.sql.tables.datasets import datasets, heads, search_documents, search_inputs, search_keywords
 from odfabric.domain.people.access import LOCAL_ACCOUNT
 from odfabric.domain.people.dataset_search import Facets, Narrowing, Order, SearchDocument
 from odfabric.model.identity import DatasetId, Name

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sqlalchemy import select, update
 
 from odfabric.adapters.sql.database import Database, insert_new
-from odfabric.adapters.sql.tables import duties
+from odfabric.adapters.sql.tables.node import duties
 from odfabric.model.jobs.duty import Duty, DutyReport
 
 _KNOWN = {duty.value: duty for duty in Duty}

@@ -14,7 +14,8 @@ from sqlalchemy.exc import IntegrityError
 from odfabric.adapters.sql.audit import insert_audit
 from odfabric.adapters.sql.database import Database, insert_new
 from odfabric.adapters.sql.outbox import send
-from odfabric.adapters.sql.tables import flow_runs, flows, roles
+from odfabric.adapters.sql.tables.flows import flow_runs, flows
+from odfabric.adapters.sql.tables.node import roles
 from odfabric.formats.manifests.flow_document import (
     causes_text,
     parse_causes_text,

@@ -17,7 +17,7 @@ from sqlalchemy.sql.dml import ReturningUpdate
 
 from odfabric.adapters.sql.database import Database, insert_new
 from odfabric.adapters.sql.outbox import send
-from odfabric.adapters.sql.tables import commit_intent_jobs, is_unfinished, job_bodies, job_commits, jobs
+from odfabric.adapters.sql.tables.jobs import commit_intent_jobs, is_unfinished, job_bodies, job_commits, jobs
 from odfabric.errors import Determinate, LeaseLost
 from odfabric.model.commit import OutboxMessage
 from odfabric.model.identity import DatasetId

@@ -13,7 +13,7 @@ from dataclasses import fields
 from sqlalchemy import Connection, Row, literal, select, text, update
 
 from odfabric.adapters.sql.database import insert_new
-from odfabric.adapters.sql.tables import accounts, tokens
+from odfabric.adapters.sql.tables.people import accounts, tokens
 from odfabric.errors import AlreadyExists, NotFound
 from odfabric.model.identity import AccountId, Name
 from odfabric.model.instant import Instant

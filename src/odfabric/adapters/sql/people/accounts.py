@@ -22,7 +22,8 @@ from odfabric.adapters.sql.people.account_rows import (
 )
 from odfabric.adapters.sql.people.relations import insert_founder, remove_relations_of_account
 from odfabric.adapters.sql.subscriptions.deliveries import drop_subscriptions_of_account
-from odfabric.adapters.sql.tables import accounts, datasets, identities
+from odfabric.adapters.sql.tables.datasets import datasets
+from odfabric.adapters.sql.tables.people import accounts, identities
 from odfabric.errors import NotFound
 from odfabric.model.identity import AccountId, Name
 from odfabric.model.people.account import Account, AccountKind, ExternalIdentity

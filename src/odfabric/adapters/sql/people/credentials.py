@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Connection, Row, delete, func, or_, select
 from odfabric.adapters.sql.audit import insert_audit
 from odfabric.adapters.sql.database import Database, insert_new
 from odfabric.adapters.sql.people.account_rows import hold_account, insert_account, replace_password
-from odfabric.adapters.sql.tables import device_authorisations, invitations, tokens
+from odfabric.adapters.sql.tables.people import device_authorisations, invitations, tokens
 from odfabric.errors import AlreadyExists, NotFound
 from odfabric.model.identity import AccountId, Name
 from odfabric.model.instant import NANOS_PER_SECOND, Instant

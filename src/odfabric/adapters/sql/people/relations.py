@@ -29,7 +29,8 @@ from sqlalchemy import (
 from odfabric.adapters.sql.audit import insert_audit
 from odfabric.adapters.sql.database import Database, insert_new
 from odfabric.adapters.sql.people.account_rows import change_admins_alone, hold_account
-from odfabric.adapters.sql.tables import accounts, datasets, relations
+from odfabric.adapters.sql.tables.datasets import datasets
+from odfabric.adapters.sql.tables.people import accounts, relations
 from odfabric.domain.people.access import LOCAL_ACCOUNT, SYSTEM_ACCOUNT, Viewer
 from odfabric.errors import NotFound
 from odfabric.formats.identifiers.did import dataset_id_from_bytes, parse_account_id

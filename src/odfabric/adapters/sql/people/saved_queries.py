@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from sqlalchemy import Connection, Row, delete, func, literal, select, update
 
 from odfabric.adapters.sql.database import Database, insert_new
-from odfabric.adapters.sql.tables import accounts, saved_queries
+from odfabric.adapters.sql.tables.people import accounts, saved_queries
 from odfabric.errors import AlreadyExists, LimitExceeded, NotFound
 from odfabric.model.identity import AccountId
 from odfabric.model.people.saved_query import SavedQuery

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from sqlalchemy import func, select, update
 
 from odfabric.adapters.sql.database import Database
-from odfabric.adapters.sql.tables import datasets, heads
+from odfabric.adapters.sql.tables.datasets import datasets, heads
 from odfabric.model.identity import AccountName, DatasetId
 from odfabric.model.multihash import Multihash
 from odfabric.ports.people.usage import AccountUsage

@@ -11,8 +11,8 @@ from sqlalchemy import Row, delete, func, literal, select, update
 
 from odfabric.adapters.sql.audit import insert_audit
 from odfabric.adapters.sql.database import Database, insert_new
-from odfabric.adapters.sql.sources.variable_tables import variables
-from odfabric.adapters.sql.tables import datasets
+from odfabric.adapters.sql.tables.datasets import datasets
+from odfabric.adapters.sql.tables.variables import variables
 from odfabric.errors import LimitExceeded, NotFound
 from odfabric.model.identity import DatasetId
 from odfabric.model.people.audit import AuditEntry

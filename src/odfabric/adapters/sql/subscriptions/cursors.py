@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from sqlalchemy import ColumnElement, Connection, Row, delete, select, update
 
 from odfabric.adapters.sql.database import Database, insert_new
-from odfabric.adapters.sql.tables import cursors
+from odfabric.adapters.sql.tables.subscriptions import cursors
 from odfabric.errors import AlreadyExists, LeaseLost, NotFound
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import NANOS_PER_MILLI, Instant

@@ -32,7 +32,9 @@ from odfabric.adapters.sql.audit import insert_audit
 from odfabric.adapters.sql.column_types import InstantNanos
 from odfabric.adapters.sql.database import Database, insert_new
 from odfabric.adapters.sql.outbox import stored_event
-from odfabric.adapters.sql.tables import deliveries, delivery_attempts, heads, outbox, subscriptions
+from odfabric.adapters.sql.tables.datasets import heads
+from odfabric.adapters.sql.tables.node import outbox
+from odfabric.adapters.sql.tables.subscriptions import deliveries, delivery_attempts, subscriptions
 from odfabric.errors import AlreadyExists, HeadMoved, NotFound
 from odfabric.model.identity import AccountId, DatasetId
 from odfabric.model.instant import NANOS_PER_MILLI, Instant

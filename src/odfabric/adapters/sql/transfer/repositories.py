@@ -12,8 +12,9 @@ from sqlalchemy import ColumnElement, Connection, Row, delete, func, literal, se
 
 from odfabric.adapters.sql.audit import insert_audit
 from odfabric.adapters.sql.database import Database, insert_new
-from odfabric.adapters.sql.tables import accounts, datasets
-from odfabric.adapters.sql.transfer.repository_tables import remote_aliases, repositories
+from odfabric.adapters.sql.tables.datasets import datasets
+from odfabric.adapters.sql.tables.people import accounts
+from odfabric.adapters.sql.tables.repositories import remote_aliases, repositories
 from odfabric.errors import AlreadyExists, LimitExceeded, NotFound
 from odfabric.model.identity import AccountId, DatasetId, Name
 from odfabric.model.people.audit import AuditEntry

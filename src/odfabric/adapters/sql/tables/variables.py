@@ -1,11 +1,11 @@
-"""The table of variables of datasets, beside the others of `tables`."""
+"""The table of variables of datasets."""
 
 from __future__ import annotations
 
 from sqlalchemy import Column, ForeignKey, LargeBinary, Table, Text, UniqueConstraint
 
 from odfabric.adapters.sql.column_types import DatasetIdText, InstantNanos, folded_text
-from odfabric.adapters.sql.tables import metadata
+from odfabric.adapters.sql.tables.schema import metadata
 
 VARIABLE_ID_CHARACTERS_MAX = 256
 

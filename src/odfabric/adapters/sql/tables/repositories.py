@@ -1,11 +1,11 @@
-"""Tables of remote repositories and aliases, beside the others of `tables`."""
+"""Tables of remote repositories and aliases."""
 
 from __future__ import annotations
 
 from sqlalchemy import Column, ForeignKey, String, Table, Text
 
 from odfabric.adapters.sql.column_types import AccountIdText, DatasetIdText, InstantNanos, folded_text
-from odfabric.adapters.sql.tables import NAME_CHARACTERS_MAX, metadata
+from odfabric.adapters.sql.tables.schema import NAME_CHARACTERS_MAX, metadata
 
 ALIAS_ID_CHARACTERS_MAX = 64
 REPOSITORY_ID_CHARACTERS_MAX = 320

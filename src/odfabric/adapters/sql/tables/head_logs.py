@@ -1,11 +1,11 @@
-"""Tables of head logs, beside the others of `tables`."""
+"""Tables of head logs and of heads seen elsewhere."""
 
 from __future__ import annotations
 
 from sqlalchemy import BigInteger, Column, ForeignKey, LargeBinary, Table, Text
 
 from odfabric.adapters.sql.column_types import DatasetIdText, HashText, InstantNanos
-from odfabric.adapters.sql.tables import metadata
+from odfabric.adapters.sql.tables.schema import metadata
 
 head_log = Table(
     "head_log",
