@@ -8,6 +8,7 @@ from typing import Any
 from starlette.requests import Request
 
 from odfabric.errors import InvalidRequest, Place
+from odfabric.formats.blocks.block_stretch import COUNT_MAX, HEADER
 from odfabric.formats.identifiers.multihash import parse_multihash
 from odfabric.model.instant import Instant
 from odfabric.model.multihash import Multihash
@@ -20,6 +21,8 @@ _FORM = "application/x-www-form-urlencoded"
 IF_MATCH = {"If-Match": "The head that the caller expects, a block hash; another one is answered with 409"}
 IF_NONE_MATCH = {"If-None-Match": "Entity tags that the caller has; 304 if the answer would be one of them"}
 RANGE = {"Range": "One range of bytes, `bytes=0-1023`; several are answered whole"}
+
+BLOCKS_AT_ONCE = {HEADER: "How many blocks may come at once, 1 to 1000: the block, then predecessors, newest first"}
 
 
 def header_parameters(*groups: dict[str, str]) -> dict[str, Any]:
@@ -45,6 +48,21 @@ def if_match_of(request: Request) -> Multihash | None:
     if not tag or tag == "*" or "," in tag:
         raise InvalidRequest("If-Match takes one block hash", place=Place(field="if-match"))
     return parse_multihash(tag)
+
+
+def blocks_at_once(request: Request) -> int | None:
+    """How many blocks may come at once; None if one is asked for as it is stored.
+
+    Raises InvalidRequest.
+    """
+    text = request.headers.get(HEADER)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdecimal() and len(text) <= 4 and 1 <= int(text) <= COUNT_MAX):
+        raise InvalidRequest(
+            f"{HEADER} is a number of blocks from 1 to {COUNT_MAX}", place=Place(field=HEADER), hint="leave it out"
+        )
+    return int(text)
 
 
 def flag_of(request: Request, name: str) -> bool:

@@ -31,6 +31,7 @@ from odfabric.errors import (
     Place,
     Unauthenticated,
 )
+from odfabric.formats.blocks.block_stretch import BYTES_MAX, COUNT_MAX, HEADER, MEDIA_TYPE, read_stretch
 from odfabric.formats.identifiers.dataset_layout import BLOCKS, HEAD, object_path, parse_ref
 from odfabric.model.multihash import Multihash
 from odfabric.ports.datasets.object_store import REF_BYTES_MAX
@@ -112,6 +113,24 @@ class HttpRemoteDataset:
         with self._get(object_path(BLOCKS, block_hash), "block", str(block_hash), limit) as answer:
             return answer.read()
 
+    def blocks(self, block_hash: Multihash, *, count_max: int) -> Sequence[bytes]:
+        """The block and, from a node of this kind, predecessors in the same answer."""
+        if count_max == 1:
+            return [self.block(block_hash)]
+        count_max = min(count_max, COUNT_MAX)
+        frames = BYTES_MAX + self._block_bytes_max + 4 * count_max
+        limit = SizeLimit(name="block_bytes_max", bytes_max=frames)
+        asked = [(HEADER, str(count_max))]
+        with self._get(object_path(BLOCKS, block_hash), "block", str(block_hash), limit, asked=asked) as answer:
+            body = answer.read()
+            several = answer.header("content-type") == MEDIA_TYPE
+        if several:
+            return read_stretch(body, count_max=count_max, block_bytes_max=self._block_bytes_max)
+        if len(body) > self._block_bytes_max:
+            maximum = self._block_bytes_max
+            raise LimitExceeded(f"{block_hash} is too large", limit="block_bytes_max", maximum=maximum)
+        return [body]
+
     def ref(self, path: str) -> bytes | None:
         """A small file beside the head. A node without such files answers 404."""
         limit = SizeLimit(name="ref_bytes_max", bytes_max=REF_BYTES_MAX)
@@ -173,10 +192,17 @@ class HttpRemoteDataset:
 
     @contextmanager
     def _get(
-        self, path: str, what: str, name: str, limit: SizeLimit, *, conditions: Sequence[tuple[str, str]] = ()
+        self,
+        path: str,
+        what: str,
+        name: str,
+        limit: SizeLimit,
+        *,
+        conditions: Sequence[tuple[str, str]] = (),
+        asked: Sequence[tuple[str, str]] = (),
     ) -> Iterator[Answer]:
-        url = self._base + path
-        with self._egress.get(url, headers=self._headers, conditions=conditions, limit=limit) as answer:
+        url, headers = self._base + path, [*self._headers, *asked]
+        with self._egress.get(url, headers=headers, conditions=conditions, limit=limit) as answer:
             match answer.status:
                 case 200:
                     yield answer

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Sequence
 from io import BufferedReader
 from pathlib import Path
 from urllib.parse import unquote
@@ -87,6 +88,10 @@ class FolderRemoteDataset:
         if len(data) > self._block_bytes_max:
             raise _too_large(block_hash, "block_bytes_max", self._block_bytes_max)
         return data
+
+    def blocks(self, block_hash: Multihash, *, count_max: int) -> Sequence[bytes]:
+        """The block alone: the next is asked for as soon as its name is known."""
+        return [self.block(block_hash)]
 
     def ref(self, path: str) -> bytes | None:
         """A small file beside the head."""

@@ -6,6 +6,7 @@ store's streams do.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -60,6 +61,10 @@ class StoredRemoteDataset:
             raise NotFound("block", str(block_hash)) from None
         except LimitExceeded:
             raise _too_large(block_hash, "block_bytes_max", self._block_bytes_max) from None
+
+    def blocks(self, block_hash: Multihash, *, count_max: int) -> Sequence[bytes]:
+        """The block alone: the next is asked for as soon as its name is known."""
+        return [self.block(block_hash)]
 
     def ref(self, path: str) -> bytes | None:
         """A small file beside the head."""

@@ -95,6 +95,12 @@ class RemoteDataset(Protocol):
         Raises NotFound, Unauthenticated, AccessDenied, InvalidRequest, LimitExceeded, Determinate.
         """
 
+    def blocks(self, block_hash: Multihash, *, count_max: int) -> Sequence[bytes]:
+        """Bytes served for a block, then for some of its predecessors, newest first.
+
+        As many as the place gives at once, from one to `count_max`. Raises as `block`, CorruptedSource for an answer that has no such form.
+        """
+
     def ref(self, path: str) -> bytes | None:
         """A small file beside the head, such as `refs/head.log`; None if it is not there.
 

@@ -22,7 +22,7 @@ from odfabric.formats.identifiers.dataset_layout import CHECKPOINTS, DATA, block
 from odfabric.formats.identifiers.physical_hash import KnownFiles, physical_hash
 from odfabric.formats.identifiers.references import parse_name
 from odfabric.formats.parquet.column_bounds import TimeBounds, time_bounds
-from odfabric.model.commit import BlockRow, CatalogEntry, Head
+from odfabric.model.commit import BlockRow, CatalogEntry, EncodedBlock, Head
 from odfabric.model.identity import DatasetAlias, DatasetId, DatasetRef, Name
 from odfabric.model.metadata import MetadataBlock
 from odfabric.model.multihash import Multihash
@@ -61,6 +61,10 @@ class StoredBlocks:
 
         Raises NotFound, Corrupt.
         """
+        return self.get_encoded(block).block
+
+    def get_encoded(self, block: Multihash) -> EncodedBlock:
+        """The block as it is stored and decoded. Raises as `get`."""
         data = self.get_bytes(block)
         try:
             found = decode_block(data)
@@ -71,7 +75,7 @@ class StoredBlocks:
             raise Corrupt(
                 f"block {block} of {self.dataset} is unreadable: {rule}{error.message}", object_name=str(block)
             ) from error
-        return found
+        return EncodedBlock(block, data, found)
 
 
 class Repository:

@@ -6,7 +6,7 @@ of chains (`receive_chain`). The two protocols differ in how they fill this, and
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -21,6 +21,8 @@ from odfabric.usecases.heads.judge_log import LogPlace
 
 MEMORY_BYTES_MAX = 64 * 1024 * 1024
 """Blocks of one peer, encoded, that stay in memory."""
+AHEAD_MAX = 256
+"""Blocks that are asked for at once."""
 
 
 class ObjectSource(Protocol):
@@ -44,6 +46,16 @@ class BlockServer(Protocol):
 
     def block(self, block_hash: Multihash) -> bytes:
         """Bytes served for a block. Raises NotFound."""
+
+
+class ChainServer(BlockServer, Protocol):
+    """Gives blocks with predecessors; `ports.sources.egress.RemoteDataset` is one."""
+
+    def blocks(self, block_hash: Multihash, *, count_max: int) -> Sequence[bytes]:
+        """Bytes served for a block, then for some of its predecessors, newest first.
+
+        From one to `count_max`. Raises NotFound, CorruptedSource.
+        """
 
 
 class EncodedBlocks(Protocol):
@@ -73,15 +85,29 @@ class ArrivingChain:
 
 
 class ReceivedBlocks:
-    """Blocks that a peer serves one by one: each is asked for once.
+    """Blocks that a peer serves: each is asked for once, predecessors perhaps with it.
+
+    How many may come at once doubles with each answer up to `AHEAD_MAX`, so that a pull of few new blocks asks for few that are here already.
 
     Those of a chain that is taken over are in memory until it is committed, decoded, so they are kept that way; what exceeds
     `MEMORY_BYTES_MAX`, which a peer may serve without end, is kept in a folder.
     """
 
-    def __init__(self, server: BlockServer, folder: Path, known: Iterable[EncodedBlock] = ()) -> None:
-        """`known`: blocks that need not be asked for; they hash to their names."""
+    def __init__(
+        self,
+        server: BlockServer,
+        folder: Path,
+        known: Iterable[EncodedBlock] = (),
+        *,
+        chain: ChainServer | None = None,
+    ) -> None:
+        """`known`: blocks that need not be asked for; they hash to their names.
+
+        `chain`: the server, if it may be asked for predecessors, since a whole chain is walked.
+        """
         self._server = server
+        self._chain = chain
+        self._ahead = 1
         self._folder = folder
         self._known = {each.hash: each for each in known}
         self._bytes = 0
@@ -105,13 +131,30 @@ class ReceivedBlocks:
         if self._bytes > MEMORY_BYTES_MAX and path.exists():
             return received_block(name, path.read_bytes())
         try:
-            data = self._server.block(name)
+            received = self._asked(name)
         except NotFound as error:
             raise CorruptedSource(f"source metadata chain is broken: block {name} is missing") from error
+        found = self._keep(name, received[0])
+        before = found
+        for data in received[1:]:
+            previous = before.block.prev_block_hash
+            if previous is None:
+                raise CorruptedSource(f"the source serves a block before {before.hash}, which begins the chain")
+            before = self._known.get(previous) or self._keep(previous, data)
+        return found
+
+    def _asked(self, name: Multihash) -> Sequence[bytes]:
+        if self._chain is None:
+            return [self._server.block(name)]
+        count, self._ahead = self._ahead, min(2 * self._ahead, AHEAD_MAX)
+        return self._chain.blocks(name, count_max=count)
+
+    def _keep(self, name: Multihash, data: bytes) -> EncodedBlock:
+        """A block that came; it is kept. Raises CorruptedSource, InvalidBlock."""
         found = received_block(name, data)
         self._bytes += len(data)
         if self._bytes > MEMORY_BYTES_MAX:
-            path.write_bytes(data)
+            (self._folder / f"block-{name}").write_bytes(data)
         else:
             self._known[name] = found
         return found

@@ -25,6 +25,11 @@ def pull_remote(
     head = remote.head()
     with exchange.session() as folder:
         arriving = ArrivingChain(
-            head=head, blocks=ReceivedBlocks(remote, folder), objects=remote, shown=url, log=remote, leads=True
+            head=head,
+            blocks=ReceivedBlocks(remote, folder, chain=remote),
+            objects=remote,
+            shown=url,
+            log=remote,
+            leads=True,
         )
         return receive_chain(arriving, landing, folder=folder, run=run, ports=ports)

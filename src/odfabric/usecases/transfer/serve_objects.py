@@ -13,6 +13,7 @@ from typing import BinaryIO
 
 from odfabric.domain.chain.references import named_objects
 from odfabric.errors import NotFound
+from odfabric.formats.blocks.block_stretch import BYTES_MAX, COUNT_MAX, write_stretch
 from odfabric.formats.identifiers.dataset_layout import BLOCKS, CHECKPOINTS, DATA, object_key
 from odfabric.model.commit import CatalogEntry, Head
 from odfabric.model.identity import DatasetId
@@ -54,6 +55,24 @@ def serve_object(
     linked = link_s > 0 and folder != BLOCKS
     link = repository.objects.link(key, lifetime_s=link_s) if linked else None
     return ServedObject(stat.size, partial(repository.objects.open, key), link)
+
+
+def serve_stretch(entry: CatalogEntry, name: Multihash, *, count: int, repository: Repository) -> bytes:
+    """A block and up to `count - 1` of its predecessors, as `formats.blocks.block_stretch`.
+
+    Raises NotFound if it is not of the dataset's current chain.
+    """
+    if not repository.chains.contains(entry.id, name):
+        raise NotFound(f"{BLOCKS} object", str(name))
+    blocks, found = repository.blocks(entry.id), list[bytes]()
+    following: Multihash | None = name
+    size = 0
+    while following is not None and len(found) < min(count, COUNT_MAX) and size < BYTES_MAX:
+        block = blocks.get_encoded(following)
+        found.append(block.data)
+        size += len(block.data)
+        following = block.block.prev_block_hash
+    return write_stretch(found)
 
 
 @dataclass(slots=True)

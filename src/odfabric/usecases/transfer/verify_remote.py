@@ -127,7 +127,7 @@ def _verify(
     ports: VerifyRemotePorts,
 ) -> None:
     assert found.head is not None
-    received = ReceivedBlocks(remote, folder)
+    received = ReceivedBlocks(remote, folder, chain=remote)
     blocks = _chain(received, found.head, ports.blocks_max)
     seed = blocks[0].block.event
     if not isinstance(seed, Seed):

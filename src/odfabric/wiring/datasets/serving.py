@@ -9,7 +9,13 @@ from dataclasses import dataclass, field
 
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.multihash import Multihash
-from odfabric.usecases.transfer.serve_objects import ReferredObjects, ServedObject, serve_head, serve_object
+from odfabric.usecases.transfer.serve_objects import (
+    ReferredObjects,
+    ServedObject,
+    serve_head,
+    serve_object,
+    serve_stretch,
+)
 from odfabric.wiring.node_core import NodeCore
 
 
@@ -31,3 +37,7 @@ class ServingVerbs:
     def object(self, entry: CatalogEntry, folder: str, name: Multihash) -> ServedObject:
         """A block, slice or checkpoint of this very dataset."""
         return serve_object(entry, folder, name, referred=self.referred, link_s=self.core.settings.object_link_s)
+
+    def stretch(self, entry: CatalogEntry, name: Multihash, *, count: int) -> bytes:
+        """A block of this very dataset and predecessors, in one body."""
+        return serve_stretch(entry, name, count=count, repository=self.core.repository)

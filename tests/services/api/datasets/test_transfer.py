@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import httpx
 import pytest
 
+from odfabric.formats.blocks.block import decode_block
+from odfabric.formats.blocks.block_stretch import read_stretch
 from odfabric.model.jobs.job import Job
 from odfabric.testing.memory_node import MemoryNode
 from odfabric.usecases.ingestion.push_data import PushData
@@ -171,3 +173,38 @@ def test_one_connection_serves_many_objects(served: Served, objects: Objects) ->
         for _ in range(40):
             answer = exchanged(connection, head("GET", f"/local/readings/data/{objects.data}"))
             assert (answer.status, len(answer.body)) == (200, len(objects.data_bytes))
+
+
+def test_blocks_come_with_predecessors_if_the_caller_asks(client: httpx.Client, objects: Objects) -> None:
+    path = f"/local/readings/blocks/{objects.head}"
+    answer = client.get(path, headers={"odf-blocks": "1000"})
+    assert answer.headers["content-type"] == "application/vnd.odfabric.blocks"
+    assert (answer.headers["vary"], answer.headers["cache-control"]) == ("odf-blocks", "no-store")
+    blocks = read_stretch(answer.content, count_max=1000, block_bytes_max=1 << 20)
+    names = [objects.head]
+    for data in blocks:
+        assert sha3(data) == names[-1]
+        names.append(str(decode_block(data).prev_block_hash))
+    assert names[-1] == "None"
+    two = client.get(path, headers={"odf-blocks": "2"}).content
+    assert read_stretch(two, count_max=2, block_bytes_max=1 << 20) == blocks[:2]
+
+
+def test_predecessors_come_to_who_may_read_the_dataset_alone(
+    client: httpx.Client, stranger: httpx.Client, objects: Objects
+) -> None:
+    asked = {"odf-blocks": "2"}
+    assert stranger.get(f"/local/readings/blocks/{objects.head}", headers=asked).status_code == 404
+    assert client.get(f"/local/other/blocks/{objects.head}", headers=asked).status_code == 404
+    assert client.get(f"/local/readings/blocks/{objects.data}", headers=asked).status_code == 404
+
+
+@pytest.mark.parametrize("count", ["0", "1001", "-1", "many", "", "٣"])
+def test_a_count_of_blocks_that_is_none_is_refused(client: httpx.Client, objects: Objects, count: str) -> None:
+    answer = client.get(f"/local/readings/blocks/{objects.head}", headers={b"odf-blocks": count.encode()})
+    assert answer.status_code == 400
+    assert "1 to 1000" in answer.text
+
+
+def test_a_block_alone_says_on_what_its_answer_depends(client: httpx.Client, objects: Objects) -> None:
+    assert client.get(f"/local/readings/blocks/{objects.head}").headers["vary"] == "odf-blocks"

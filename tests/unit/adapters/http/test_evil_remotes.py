@@ -17,6 +17,7 @@ from odfabric.adapters.http.egress import Egress, EgressLimits
 from odfabric.adapters.http.partial_downloads import FILES_MAX, PartialDownloads
 from odfabric.adapters.http.remote_dataset import HttpRemoteDatasets
 from odfabric.errors import AccessDenied, CorruptedSource, Determinate, LimitExceeded, OdfError
+from odfabric.formats.blocks.block_stretch import MEDIA_TYPE, write_stretch
 from odfabric.model.multihash import Multihash, sha3_256_multihash
 from odfabric.ports.sources.egress import RemoteDataset
 from tests.support.loopback_http import LoopbackServer, Seen, reply
@@ -225,3 +226,29 @@ def test_bytes_of_another_name_come_as_they_are(servers: ExitStack, tmp_path: Pa
     other = Multihash(NAME.code, bytes(32))
     server = servers.enter_context(LoopbackServer(lambda seen: reply(200, BODY, {"ETag": TAG})).serving())
     assert remote(server, servers).download("data", other, size_max=len(BODY), into=tmp_path / "a") == len(BODY)
+
+
+def several(body: bytes, *, media_type: str = MEDIA_TYPE) -> Iterator[bytes]:
+    yield reply(200, body, {"Content-Type": media_type})
+
+
+def test_blocks_come_with_predecessors_from_a_node_that_knows_the_header(servers: ExitStack) -> None:
+    blocks = [b"newest", b"before"]
+    server = servers.enter_context(LoopbackServer(lambda _: several(write_stretch(blocks))).serving())
+    assert remote(server, servers).blocks(NAME, count_max=5000) == blocks
+    assert server.seen[0].headers["odf-blocks"] == "1000"
+
+
+def test_a_single_block_is_asked_for_as_every_server_knows_it(servers: ExitStack) -> None:
+    server = servers.enter_context(LoopbackServer(lambda _: several(b"block", media_type="text/plain")).serving())
+    assert remote(server, servers).blocks(NAME, count_max=1) == [b"block"]
+    assert "odf-blocks" not in server.seen[0].headers
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"\xff\xff\xff\x7f", write_stretch([b"a", b"b", b"c"]), write_stretch([b"x" * 1001])]
+)
+def test_blocks_at_once_that_lie_about_themselves_are_refused(servers: ExitStack, body: bytes) -> None:
+    server = servers.enter_context(LoopbackServer(lambda _: several(body)).serving())
+    with pytest.raises(CorruptedSource):
+        remote(server, servers).blocks(NAME, count_max=2)

@@ -15,6 +15,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from starlette.responses import PlainTextResponse, StreamingResponse
 
 from odfabric.errors import InvalidRequest, Place
+from odfabric.formats.blocks.block_stretch import HEADER, MEDIA_TYPE
 from odfabric.formats.heads.head_log import SEGMENT_BYTES_MAX
 from odfabric.formats.identifiers.multihash import parse_multihash
 from odfabric.model.commit import CatalogEntry
@@ -26,7 +27,15 @@ from odfabric_api.bodies.schemas import answers
 from odfabric_api.bodies.streamed_body import body_chunks
 from odfabric_api.bodies.transfer_schemas import HeadsAnswer
 from odfabric_api.capacity import Capacity
-from odfabric_api.preconditions import IF_NONE_MATCH, RANGE, header_parameters, is_known, range_of
+from odfabric_api.preconditions import (
+    BLOCKS_AT_ONCE,
+    IF_NONE_MATCH,
+    RANGE,
+    blocks_at_once,
+    header_parameters,
+    is_known,
+    range_of,
+)
 from odfabric_api.problems import plain_problem
 
 router = APIRouter(tags=["transfer"])
@@ -53,6 +62,13 @@ _OBJECT_ANSWERS = {
     206: {"description": "The asked range", "content": _BYTES},
     304: {"description": "The caller has it"},
     307: {"description": "The bytes are at a link that lives shortly (objects in S3)"},
+}
+_BLOCK_ANSWERS = {
+    **_OBJECT_ANSWERS,
+    200: {
+        "description": "The stored bytes; several blocks, if that was asked for",
+        "content": {**_BYTES, MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}},
+    },
 }
 _KEPT = {
     **answers(None),
@@ -120,12 +136,22 @@ def heads(
 @router.get(
     "/{account}/{dataset}/blocks/{name}",
     summary="A metadata block",
-    responses=_OBJECT_ANSWERS,
-    openapi_extra=_OBJECT_HEADERS,
+    responses=_BLOCK_ANSWERS,
+    openapi_extra=header_parameters(IF_NONE_MATCH, RANGE, BLOCKS_AT_ONCE),
 )
 def get_block(request: Request, entry: ReadableDataset, name: ObjectName) -> Response:
-    """The stored bytes."""
-    return _object(request, entry, "blocks", name)
+    """The stored bytes.
+
+    With `odf-blocks: N` the answer has the block and up to N - 1 of its predecessors: each block's length in four bytes, least significant first,
+    then its bytes. Servers that do not know the header answer with the one block.
+    """
+    count = blocks_at_once(request) if request.method == "GET" else None
+    if count is not None:
+        body = node_of(request).serving.stretch(entry, parse_multihash(name), count=count)
+        return Response(body, media_type=MEDIA_TYPE, headers={"cache-control": "no-store", "vary": HEADER})
+    answer = _object(request, entry, "blocks", name)
+    answer.headers["vary"] = HEADER
+    return answer
 
 
 @router.head("/{account}/{dataset}/data/{name}", include_in_schema=False)

@@ -196,6 +196,10 @@ class MemoryRemoteDataset:
             raise LimitExceeded(f"{block_hash} is too large", limit="block_bytes_max", maximum=self._block_bytes_max)
         return data
 
+    def blocks(self, block_hash: Multihash, *, count_max: int) -> Sequence[bytes]:
+        """The block alone: the next is asked for as soon as its name is known."""
+        return [self.block(block_hash)]
+
     def ref(self, path: str) -> bytes | None:
         """A small file beside the head."""
         return self._read(path)

@@ -284,6 +284,25 @@ class RemoteDatasetsContract:
             remote.block(self.OTHER)
         assert refused.value.limit == "block_bytes_max"
 
+    @pytest.mark.parametrize("count", [1, 2, 1000])
+    def test_blocks_that_may_come_at_once_begin_with_the_one_asked_for(
+        self, site: RemoteSite, remotes: RemoteDatasets, count: int
+    ) -> None:
+        data = bytes(range(256)) * 2
+        site.put(f"blocks/{self.NAME}", data)
+        remote = remotes.open(site.url())
+        found = remote.blocks(self.NAME, count_max=count)
+        assert found[0] == data
+        assert len(found) <= count
+        with pytest.raises(NotFound):
+            remote.blocks(self.OTHER, count_max=count)
+
+    def test_of_several_blocks_none_is_over_the_limit(self, site: RemoteSite, remotes: RemoteDatasets) -> None:
+        site.put(f"blocks/{self.NAME}", b"x" * (BLOCK_BYTES_MAX + 1))
+        with pytest.raises(LimitExceeded) as refused:
+            remotes.open(site.url()).blocks(self.NAME, count_max=10)
+        assert refused.value.limit == "block_bytes_max"
+
     @pytest.mark.parametrize("folder", ["data", "checkpoints"])
     def test_objects_become_files(self, site: RemoteSite, remotes: RemoteDatasets, tmp_path: Path, folder: str) -> None:
         data = b"PAR1" * 1000
