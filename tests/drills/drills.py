@@ -31,7 +31,7 @@ from odfabric.usecases.verification.verification_run import VerifyOptions
 from odfabric.wiring import Node
 from odfabric.wiring.places.database_place import database_place
 from odfabric.wiring.places.keys import node_sealing
-from tests.drills import scenario, smart_drills
+from tests.drills import early_blocks, scenario, smart_drills
 from tests.drills.head_scenario import begin_again, prove
 from tests.drills.people import check_people, lives, people_of
 from tests.drills.places import InFolder, Place, Places
@@ -347,6 +347,16 @@ def talks_as(role: str, *, pushes: bool) -> Act:
     return act
 
 
+def copies(places: Places, folder: Path, armed: str, prepared: Prepared) -> None:
+    """A pull of a new copy that dies among the blocks that it stores early."""
+    early_blocks.new_copy_dies(places, folder, armed, prepared.origin())
+
+
+def copies_more(places: Places, folder: Path, armed: str, prepared: Prepared) -> None:
+    """The same of a copy that has some of the history."""
+    early_blocks.longer_copy_dies(places, folder, armed, prepared.origin())
+
+
 OF_PEOPLE = ("account.", "relation.", "token.", "invitation.", "device.", "audit.")
 OF_KEYS = ("node_key.", "sealed.")
 OF_DESK = ("chain.rename", "saved_query.", "variable.")
@@ -397,6 +407,8 @@ def drills_of(*, shared: bool) -> list[Drill]:
         # The first webhook makes the only key.
         *(Drill("pushes", armed, pushes) for armed in points if armed.startswith("signing_key.add")),
         *(Drill("pulls", armed, pulls) for armed in twice if armed.startswith(PULLED_BY)),
+        *(Drill("copies", armed, copies) for armed in early_blocks.NEW if not shared),
+        *(Drill("copies more", armed, copies_more) for armed in early_blocks.MORE if not shared),
         # Three datasets, and what lies beyond the head of one of them.
         *(
             Drill("rebuilds", armed, rebuilds)

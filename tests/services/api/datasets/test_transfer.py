@@ -179,7 +179,8 @@ def test_blocks_come_with_predecessors_if_the_caller_asks(client: httpx.Client, 
     path = f"/local/readings/blocks/{objects.head}"
     answer = client.get(path, headers={"odf-blocks": "1000"})
     assert answer.headers["content-type"] == "application/vnd.odfabric.blocks"
-    assert (answer.headers["vary"], answer.headers["cache-control"]) == ("odf-blocks", "no-store")
+    assert answer.headers["cache-control"] == "no-store"
+    assert "odf-blocks" in answer.headers["vary"].split(", ")
     blocks = read_stretch(answer.content, count_max=1000, block_bytes_max=1 << 20)
     names = [objects.head]
     for data in blocks:
@@ -207,4 +208,5 @@ def test_a_count_of_blocks_that_is_none_is_refused(client: httpx.Client, objects
 
 
 def test_a_block_alone_says_on_what_its_answer_depends(client: httpx.Client, objects: Objects) -> None:
-    assert client.get(f"/local/readings/blocks/{objects.head}").headers["vary"] == "odf-blocks"
+    answer = client.get(f"/local/readings/blocks/{objects.head}")
+    assert "odf-blocks" in answer.headers["vary"].split(", ")
