@@ -2,13 +2,14 @@
 
 Measured against raw copies of the same bytes with SHA3-256, in the same run: of the folder, and over the way of the pull.
 
-    PYTHONPATH=src:. .odf/venv/bin/python tests/perf/chains/bench_transfer.py [--mb 100] [--slices 1000] [--ways folder,http,smart,s3]
+    PYTHONPATH=src:. .odf/venv/bin/python tests/perf/chains/bench_transfer.py [--mb 100] [--slices 1000] [--ways folder,http,node,smart,s3]
 
 First what the checks of the slices cost on one core without any transfer: SHA3-256 of their bytes, the same and decoding, the same and the
 logical hash and the rules of rows. A logical hash is SHA3-256 of the decoded values, so a pull hashes incompressible rows twice: on one
 core it cannot be faster than about half of the baseline; with two cores it can, as objects are checked at the same time.
 Slices hold rows of text that does not compress. Each way is pulled into a workspace of its own (folder of objects, SQLite), then pulled once
 more with nothing new. The dataset comes into the bucket and to the node of the Smart protocol by a push, which is timed too.
+`http` is a plain web server, which gives one block for each request; `node` is a node of ours by the same protocol, which gives many.
 Servers are processes of their own on the same cores: processor time is that of the client alone.
 """
 
@@ -235,9 +236,9 @@ def web_way(folder: Path) -> Iterator[Way]:
 
 
 @contextlib.contextmanager
-def smart_way(folder: Path) -> Iterator[Way]:
-    with mirror_node(folder / "theirs") as theirs:
-        url = f"odf+{theirs.url}/local/copy"
+def node_way(folder: Path, *, name: str, scheme: str) -> Iterator[Way]:
+    with mirror_node(folder / f"theirs-{name}") as theirs:
+        url = f"{scheme}{theirs.url}/local/copy"
         settings = {"remote_tokens": {theirs.url: SecretStr(theirs.token)}}
         base = f"{theirs.url}/local/copy"
         yield Way(url, over_http(base, authorization=f"Bearer {theirs.token}"), settings)
@@ -308,7 +309,8 @@ def send(folder: Path, name: str, way: Way, megabytes: float) -> None:
     """The dataset, pushed to where the way comes from."""
     with workspace(folder, f"pushing-{name}", **way.settings) as node:
         pull(node, f"file://{folder}/origin")
-        took = push(node, way.url)
+        url = f"odf+{way.url}" if way.url.startswith("http") else way.url
+        took = push(node, url)
         print(f"{name}: push {megabytes / took.wall_s:.0f} MB/s")
     shutil.rmtree(folder / f"pushing-{name}")
 
@@ -317,7 +319,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--mb", type=int, default=100)
     parser.add_argument("--slices", type=int, default=1000)
-    parser.add_argument("--ways", default="folder,http,smart,s3")
+    parser.add_argument("--ways", default="folder,http,node,smart,s3")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
@@ -328,12 +330,13 @@ def main() -> None:
         ways = {
             "folder": partial(contextlib.nullcontext, Way(f"file://{origin}", from_folder(origin))),
             "http": partial(web_way, folder),
-            "smart": partial(smart_way, folder),
+            "node": partial(node_way, folder, name="node", scheme=""),
+            "smart": partial(node_way, folder, name="smart", scheme="odf+"),
             "s3": bucket_way,
         }
         for name in asked.ways.split(","):
             with ways[name]() as way:
-                if name in ("smart", "s3"):
+                if name in ("node", "smart", "s3"):
                     send(folder, name, way, megabytes)
                 measure(folder, name, way, megabytes=megabytes, slices=asked.slices)
 

@@ -30,6 +30,11 @@ def physical_hash(source: Path | BinaryIO) -> tuple[Multihash, int]:
     return _of_stream(source)
 
 
+def physical_hash_of(data: bytes) -> Multihash:
+    """Hash of a file's bytes that are in memory; nothing is copied."""
+    return sha3_256_multihash(hashlib.sha3_256(data).digest())
+
+
 class KnownFiles:
     """Files whose hash is known: unchanged in identity, size and time of change.
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from io import BytesIO
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,7 +19,7 @@ from odfabric.domain.chain.verify import verify_checkpoint
 from odfabric.domain.chain.walk import ChainLink
 from odfabric.errors import CorruptedSource, LimitExceeded, NotFound
 from odfabric.formats.identifiers.dataset_layout import CHECKPOINTS, DATA, object_key
-from odfabric.formats.identifiers.physical_hash import physical_hash
+from odfabric.formats.identifiers.physical_hash import physical_hash, physical_hash_of
 from odfabric.formats.parquet.parquet_reading import Source
 from odfabric.model.commit import EncodedBlock
 from odfabric.model.engine import BYTES, EngineProgress
@@ -164,7 +163,7 @@ def _hashed(path: Path) -> tuple[Multihash, int, Callable[[], Source]]:
     if path.stat().st_size > READ_ONCE_BYTES_MAX:
         return *physical_hash(path), lambda: path
     data = path.read_bytes()
-    return *physical_hash(BytesIO(data)), lambda: pa.BufferReader(data)
+    return physical_hash_of(data), len(data), lambda: pa.BufferReader(data)
 
 
 def missing_objects(
