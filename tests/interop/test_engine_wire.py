@@ -169,6 +169,7 @@ QUERY_INPUTS = st.lists(
             Projection,
             keys=st.lists(TEXTS, max_size=2).map(tuple),
             as_of=st.none() | st.integers(-(2**52), 2**52).map(Instant.from_millis),
+            rows_path=st.none() | TEXTS,
         ),
         refusal=st.none() | st.builds(CallRefusal, TEXTS, TEXTS),
     ),
@@ -221,7 +222,7 @@ def test_results(offsets: OffsetRange | None, schema: DataSchema | None, instant
         offsets=offsets, watermark=instant, data_schema=SCHEMA, late_rows_dropped=count, made_by=made_by
     )
     assert wire.transform_result_from_wire(again(wire.transform_result_to_wire(transformed))) == transformed
-    queried = QueryResult(rows=count, data_schema=SCHEMA)
+    queried = QueryResult(rows=count, data_schema=SCHEMA, wants_records=(0, 2) if count % 2 else ())
     assert wire.query_result_from_wire(again(wire.query_result_to_wire(queried))) == queried
     progress = EngineProgress(stage="read", done=count, total=count)
     assert wire.progress_from_wire(again(wire.progress_to_wire(progress))) == progress

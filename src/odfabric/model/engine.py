@@ -415,10 +415,15 @@ class QueryRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryResult:
-    """Rows written, and the schema of the columns in order."""
+    """Rows written, and the schema of the columns in order.
+
+    With `wants_records` nothing was run or written: it numbers the inputs, from 0, of which the query reads columns of records that
+    their rows do not have (`Projection.rows_path`).
+    """
 
     rows: int
     data_schema: DataSchema
+    wants_records: tuple[int, ...] = ()
 
 
 BYTES = "bytes"

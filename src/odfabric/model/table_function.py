@@ -26,11 +26,13 @@ class Projection:
     """Rows in the place of records.
 
     With `keys` the last record of each key unless it withdraws its row, else additions less withdrawals; `as_of`: of what had
-    happened by then.
+    happened by then. `rows_path` is a Parquet file in the exchange folder that has these rows already, without offset, op and system
+    time: there are no slices then, and a query that reads one of these columns is not run (`QueryResult.wants_records`).
     """
 
     keys: tuple[str, ...] = ()
     as_of: Instant | None = None
+    rows_path: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from odfabric.adapters.memory.engine_provenance import derive_row_wise
 from odfabric.domain.chain.projection import Record, as_of
@@ -63,6 +64,9 @@ from odfabric.ports.engine import ProgressListener
 
 _CALLED = re.compile(r"\s*select\s+\*\s+from\s+(?P<call>\w+\s*\(.*\))\s*", re.IGNORECASE | re.ASCII | re.DOTALL)
 _SELECT_ALL = re.compile(r"\s*select\s+\*\s+from\s+[`\"]?([A-Za-z0-9./-]+)[`\"]?\s*", re.IGNORECASE | re.ASCII)
+_SELECT_COLUMNS = re.compile(
+    r"\s*select\s+(?P<columns>\w+(?:\s*,\s*\w+)*)(?P<rest>\s+from\s.*)", re.IGNORECASE | re.ASCII | re.DOTALL
+)
 _BATCH_ROWS = 10_000
 _VALUE_CHARACTERS_MAX = 1 << 20
 
@@ -191,21 +195,34 @@ class MemoryEngine:
     def query(self, request: QueryRequest, *, progress: ProgressListener) -> QueryResult:
         """See the port."""
         self.calls += 1
-        found = _SELECT_ALL.fullmatch(request.sql)
+        listed = _SELECT_COLUMNS.fullmatch(request.sql)
+        columns = None if listed is None else [name.strip() for name in listed["columns"].split(",")]
+        sql = request.sql if listed is None else f"select *{listed['rest']}"
+        found = _SELECT_ALL.fullmatch(sql)
         by_alias = {entry.alias: entry for entry in request.inputs if entry.call is None}
-        called = _CALLED.fullmatch(request.sql)
-        if called is not None and (placed := call_at(request.sql, called.start("call"))) is not None:
-            return self._answer(request, _called(request, placed.call))
+        called = _CALLED.fullmatch(sql)
+        if called is not None and (placed := call_at(sql, called.start("call"))) is not None:
+            return self._answer(request, _called(request, placed.call), columns)
         if found is None or found[1] not in by_alias:
-            raise InvalidQuery("this engine runs SELECT * of a dataset only", place=Place(line=1, column=1))
-        return self._answer(request, by_alias[found[1]])
+            raise InvalidQuery("this engine runs SELECT of a dataset's columns only", place=Place(line=1, column=1))
+        return self._answer(request, by_alias[found[1]], columns)
 
-    def _answer(self, request: QueryRequest, entry: QueryInput) -> QueryResult:
-        data_schema = entry.data_schema or DataSchema(fields=())
+    def _answer(self, request: QueryRequest, entry: QueryInput, columns: Sequence[str] | None) -> QueryResult:
+        given = entry.data_schema or DataSchema(fields=())
+        data_schema = DataSchema(fields=tuple(one for one in given.fields if columns is None or one.name in columns))
         schema = data_schema_to_arrow(data_schema)
-        rows = list(self._rows(entry.slices, entry.vocabulary))
-        if entry.projection is not None:
-            rows = _projected(rows, entry.projection, entry.vocabulary)
+        found_rows = None if entry.projection is None else entry.projection.rows_path
+        names = entry.vocabulary
+        if found_rows is not None and {names.offset, names.operation_type, names.system_time} & set(schema.names):
+            number = request.inputs.index(entry)
+            return QueryResult(rows=0, data_schema=data_schema, wants_records=(number,))
+        if found_rows is not None:
+            rows = pq.read_table(self._root / found_rows, columns=schema.names).to_pylist()
+        else:
+            rows = list(self._rows(entry.slices, entry.vocabulary))
+            if entry.projection is not None:
+                rows = _projected(rows, entry.projection, entry.vocabulary)
+            rows = [{name: row[name] for name in schema.names} for row in rows]
         rows = rows[request.skip : request.skip + request.limit]
         with pa.OSFile(str(self._root / request.output_path), "wb") as sink, pa.ipc.new_stream(sink, schema) as writer:
             writer.write_table(pa.Table.from_pylist(rows, schema=schema))

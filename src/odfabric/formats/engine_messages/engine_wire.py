@@ -440,12 +440,14 @@ def query_request_from_wire(message: pb.QueryRequest) -> QueryRequest:
 
 def query_result_to_wire(result: QueryResult) -> pb.QuerySuccess:
     """Outcome of a query."""
-    return pb.QuerySuccess(rows=result.rows, data_schema_json=_to_json(result.data_schema))
+    schema, wanted = _to_json(result.data_schema), result.wants_records
+    return pb.QuerySuccess(rows=result.rows, data_schema_json=schema, wants_records=wanted)
 
 
 def query_result_from_wire(message: pb.QuerySuccess) -> QueryResult:
     """Outcome of a query."""
-    return QueryResult(rows=message.rows, data_schema=data_schema_from_value(_json_of(message.data_schema_json)))
+    schema = data_schema_from_value(_json_of(message.data_schema_json))
+    return QueryResult(rows=message.rows, data_schema=schema, wants_records=tuple(message.wants_records))
 
 
 def validate_request_to_wire(request: ValidateRequest) -> pb.ValidateQueryRequest:

@@ -27,7 +27,8 @@ def projection_to_wire(projection: Projection | None) -> pb.Projection | None:
     """
     if projection is None:
         return None
-    return pb.Projection(keys=projection.keys, as_of_ms=None if projection.as_of is None else projection.as_of.millis)
+    as_of_ms = None if projection.as_of is None else projection.as_of.millis
+    return pb.Projection(keys=projection.keys, as_of_ms=as_of_ms, rows_path=projection.rows_path)
 
 
 def projection_of(message: pb.QueryInput) -> Projection | None:
@@ -36,7 +37,8 @@ def projection_of(message: pb.QueryInput) -> Projection | None:
         return None
     found = message.projection
     moment = Instant.from_millis(found.as_of_ms) if found.HasField("as_of_ms") else None
-    return Projection(keys=tuple(found.keys), as_of=moment)
+    rows_path = found.rows_path if found.HasField("rows_path") else None
+    return Projection(keys=tuple(found.keys), as_of=moment, rows_path=rows_path)
 
 
 def refusal_to_wire(refusal: CallRefusal | None) -> pb.CallRefusal | None:

@@ -350,12 +350,14 @@ class TableCall(_message.Message):
     def __init__(self, name: _Optional[str] = ..., arguments: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Projection(_message.Message):
-    __slots__ = ("keys", "as_of_ms")
+    __slots__ = ("keys", "as_of_ms", "rows_path")
     KEYS_FIELD_NUMBER: _ClassVar[int]
     AS_OF_MS_FIELD_NUMBER: _ClassVar[int]
+    ROWS_PATH_FIELD_NUMBER: _ClassVar[int]
     keys: _containers.RepeatedScalarFieldContainer[str]
     as_of_ms: int
-    def __init__(self, keys: _Optional[_Iterable[str]] = ..., as_of_ms: _Optional[int] = ...) -> None: ...
+    rows_path: str
+    def __init__(self, keys: _Optional[_Iterable[str]] = ..., as_of_ms: _Optional[int] = ..., rows_path: _Optional[str] = ...) -> None: ...
 
 class CallRefusal(_message.Message):
     __slots__ = ("message", "hint")
@@ -384,12 +386,14 @@ class QueryRequest(_message.Message):
     def __init__(self, sql: _Optional[str] = ..., inputs: _Optional[_Iterable[_Union[QueryInput, _Mapping]]] = ..., skip: _Optional[int] = ..., limit: _Optional[int] = ..., bytes_max: _Optional[int] = ..., wall_ms_max: _Optional[int] = ..., output_path: _Optional[str] = ...) -> None: ...
 
 class QuerySuccess(_message.Message):
-    __slots__ = ("rows", "data_schema_json")
+    __slots__ = ("rows", "data_schema_json", "wants_records")
     ROWS_FIELD_NUMBER: _ClassVar[int]
     DATA_SCHEMA_JSON_FIELD_NUMBER: _ClassVar[int]
+    WANTS_RECORDS_FIELD_NUMBER: _ClassVar[int]
     rows: int
     data_schema_json: str
-    def __init__(self, rows: _Optional[int] = ..., data_schema_json: _Optional[str] = ...) -> None: ...
+    wants_records: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, rows: _Optional[int] = ..., data_schema_json: _Optional[str] = ..., wants_records: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class QueryResponse(_message.Message):
     __slots__ = ("progress", "success", "failure")

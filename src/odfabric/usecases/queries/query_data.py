@@ -8,43 +8,35 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import count
 from pathlib import Path
 
-from odfabric.domain.chain.schema_evolution import current_schema
-from odfabric.domain.chain.walk import data_slices_down
 from odfabric.errors import InvalidRequest, LimitExceeded, NotFound, Place
 from odfabric.formats.identifiers.references import parse_dataset_ref
-from odfabric.formats.provenance.why_table import WHY_SCHEMA, write_why_rows
-from odfabric.formats.slices.arrow_schema import arrow_to_data_schema
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.data_schema import DataSchema
-from odfabric.model.engine import QueryInput, QueryRequest, QueryResult, SliceFile
+from odfabric.model.engine import QueryRequest, QueryResult
 from odfabric.model.identity import DatasetAlias, DatasetId
 from odfabric.model.instant import Instant
 from odfabric.model.moment import SystemMoment
 from odfabric.model.multihash import Multihash
-from odfabric.model.offsets import OffsetRange
 from odfabric.model.table_function import CallRefusal, TableCall
-from odfabric.model.vocabulary import DatasetVocabulary
-from odfabric.ports.datasets.exchange import Exchange
 from odfabric.ports.engine import Engine, ProgressListener
-from odfabric.usecases.chain.moments import block_at, state_at
+from odfabric.usecases.chain.moments import block_at
 from odfabric.usecases.chain.repository import Repository
+from odfabric.usecases.queries.query_tables import NamedTable, QueryTables, names_records, table_of
 from odfabric.usecases.queries.table_functions import (
     Calling,
     CallTable,
-    ComputedRows,
     Explain,
     Find,
     calls_of,
     is_why,
-    projection_of,
     resolved,
     without_calls,
 )
+from odfabric.usecases.state.time_travel import TravelPorts
 
 CATALOG_PAGE_ROWS = 1000
 DEFAULT_LIMIT = 100
@@ -111,9 +103,8 @@ def query_data(
     request: QueryData,
     folder: Path,
     *,
-    repository: Repository,
+    travel: TravelPorts,
     engine: Engine,
-    exchange: Exchange,
     explaining: Callable[[int], Explain],
     limits: QueryLimits,
     progress: ProgressListener,
@@ -122,15 +113,14 @@ def query_data(
 
     The caller reads the answer before the session ends.
 
-    `repository` is as the caller sees it: other datasets do not exist for the query. `explaining` answers so many
+    The repository of `travel` is as the caller sees it: other datasets do not exist for the query. `explaining` answers so many
     calls of `why`, which together take no longer than one.
 
     Raises InvalidQuery, LimitExceeded, InvalidRequest for skip and limit, NotFound for a dataset or block that is not here.
     """
     _check_request(request, limits)
-    files = _Files(repository, exchange, folder)
+    repository = travel.repository
     pinned = _pinned(request, repository)
-    inputs = [_table(dataset, request, files) for dataset in pinned]
     calls = calls_of(request.sql)
     find = partial(_find, pinned=pinned if request.datasets is not None else None, asked=request, repository=repository)
     calling = Calling(
@@ -140,19 +130,23 @@ def query_data(
         explain=explaining(sum(map(is_why, calls))),
     )
     found = {call: resolved(call, calling) for call in calls}
-    inputs += [_called(call, what, files) for call, what in found.items()]
+    named = [NamedTable(each.alias, table_of(each.id, each.block_hash, request.as_of, repository)) for each in pinned]
+    called = [NamedTable("", what, call) for call, what in found.items()]
+    tables = QueryTables(travel, folder, tuple(named + called), rows_suffice=not names_records(request.sql))
     output = folder / "answer"
-    result: QueryResult = engine.query(
+    result = _run(
         QueryRequest(
             sql=request.sql,
-            inputs=tuple(inputs),
+            inputs=tables.inputs(),
             skip=request.skip,
             limit=min(request.limit, limits.rows_max),
             bytes_max=limits.bytes_max,
             wall_ms_max=int(limits.wall_s_max * 1000),
-            output_path=output.relative_to(exchange.root).as_posix(),
+            output_path=output.relative_to(travel.exchange.root).as_posix(),
         ),
-        progress=progress,
+        tables,
+        engine,
+        progress,
     )
     return QueryAnswer(
         path=output,
@@ -161,6 +155,15 @@ def query_data(
         inputs=pinned + tuple(_named_by(found, find, pinned)),
         calls=tuple(_read_by(call, what) for call, what in found.items() if not isinstance(what, CallRefusal)),
     )
+
+
+def _run(request: QueryRequest, tables: QueryTables, engine: Engine, progress: ProgressListener) -> QueryResult:
+    """The result over rows if they suffice for the query, else over records."""
+    result = engine.query(request, progress=progress)
+    if not result.wants_records:
+        return result
+    again = replace(request, inputs=tables.inputs(with_records=frozenset(result.wants_records)))
+    return engine.query(again, progress=progress)
 
 
 def _check_request(request: QueryData, limits: QueryLimits) -> None:
@@ -230,70 +233,6 @@ def _find(
         return repository.resolve(known.id), known.block_hash
     entry = repository.resolve(parse_dataset_ref(name))
     return entry, block_at(entry, asked.as_at, repository=repository).hash
-
-
-@dataclass(frozen=True, slots=True)
-class _Files:
-    """Makes slices local files of the session, each once."""
-
-    repository: Repository
-    exchange: Exchange
-    folder: Path
-    numbers: Iterator[int] = field(default_factory=count)
-
-    def between(self, dataset: DatasetId, head: Multihash, after: Multihash | None = None) -> tuple[SliceFile, ...]:
-        """Slices of `(after, head]`, oldest first."""
-        files = []
-        for data in data_slices_down(self.repository.blocks(dataset), head, tail=after):
-            path = self.folder / f"{dataset.multibase}-{data.physical_hash}"
-            if not path.exists():
-                self.repository.materialize(dataset, "data", data.physical_hash, path)
-            offsets = OffsetRange.from_wire(data.offset_interval)
-            files.append(SliceFile(path=path.relative_to(self.exchange.root).as_posix(), offsets=offsets))
-        return tuple(files[::-1])
-
-    def computed(self, what: ComputedRows) -> SliceFile:
-        """Computed rows as a file of their own."""
-        path = self.folder / f"computed-{next(self.numbers)}"
-        write_why_rows(path, what.rows)
-        return SliceFile(path=path.relative_to(self.exchange.root).as_posix(), offsets=OffsetRange(0, len(what.rows)))
-
-
-def _table(dataset: PinnedDataset, request: QueryData, files: _Files) -> QueryInput:
-    """A dataset under its name: its records, or its rows at the moment of the query."""
-    assert dataset.block_hash is not None
-    entry = files.repository.resolve(dataset.id)
-    block = block_at(entry, dataset.block_hash, repository=files.repository)
-    state = state_at(entry, block, repository=files.repository)
-    return QueryInput(
-        alias=dataset.alias,
-        vocabulary=state.vocabulary,
-        data_schema=current_schema(state),
-        slices=files.between(dataset.id, dataset.block_hash),
-        projection=None if request.as_of is None else projection_of(state, request.as_of),
-    )
-
-
-def _called(call: TableCall, what: CallTable | CallRefusal, files: _Files) -> QueryInput:
-    """The table of a call, or its refusal."""
-    if isinstance(what, CallRefusal):
-        return QueryInput(alias="", vocabulary=DatasetVocabulary(), data_schema=None, call=call, refusal=what)
-    if isinstance(what, ComputedRows):
-        return QueryInput(
-            alias="",
-            vocabulary=DatasetVocabulary(),
-            data_schema=arrow_to_data_schema(WHY_SCHEMA),
-            slices=(files.computed(what),),
-            call=call,
-        )
-    return QueryInput(
-        alias="",
-        vocabulary=what.state.vocabulary,
-        data_schema=current_schema(what.state),
-        slices=files.between(what.entry.id, what.block.hash, what.after),
-        call=call,
-        projection=what.projection,
-    )
 
 
 def _named_by(

@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from odfabric.domain.chain.projection import projection_keys
 from odfabric.domain.chain.state import ChainState
-from odfabric.domain.chain.state_index import index_definition
 from odfabric.formats.slices.arrow_schema import data_schema_to_arrow
 from odfabric.formats.slices.state_rows import Changes, Records, in_order, repeated
 from odfabric.formats.slices.time_rows import (
@@ -33,11 +32,10 @@ from odfabric.model.identity import DatasetId
 from odfabric.model.instant import Instant
 from odfabric.model.metadata import DataSlice
 from odfabric.model.offsets import OffsetRange
-from odfabric.model.state_index import IndexDefinition, IndexMode
 from odfabric.ports.datasets.exchange import Exchange
 from odfabric.usecases.chain.repository import Repository
 from odfabric.usecases.state.replay import net_rows, records_of
-from odfabric.usecases.state.time_travel import TravelPorts, rows_unordered, slices_until
+from odfabric.usecases.state.time_travel import TravelPorts, rows_indexed, slices_until
 
 LATER_SHARE_MAX = 0.25
 """Rows are found from those that are known if at most this part of the records lies in slices with later ones."""
@@ -52,6 +50,11 @@ class TimedSlices:
 
     held: tuple[DataSlice, ...]
     later: tuple[DataSlice, ...]
+
+    @property
+    def all(self) -> tuple[DataSlice, ...]:
+        """Every slice, in no order."""
+        return tuple({each.physical_hash: each for each in self.held + self.later}.values())
 
 
 def slices_at(
@@ -91,19 +94,42 @@ def rows_held(
 
     In order of key. `state` is that of the block, `schema` has the columns of its rows, one of which is the event time.
     """
-    columns = data_schema_to_arrow(schema, encodings=False)
-    keys = projection_keys(state)
-    if not columns.names or not set(keys) <= set(columns.names):
-        keys = ()
-    slices = slices_until(entry, block.hash, ports) if columns.names else ()
-    event_time = state.vocabulary.event_time
-    timed = slices_at(entry.id, slices, event_time, moment, repository=ports.repository, exchange=ports.exchange)
-    reading = _Reading(entry, state, columns, keys, moment, timed, ports)
-    if keys and _records(timed.later) <= LATER_SHARE_MAX * _records(slices) and _has_index(entry, keys, ports):
-        found = reading.from_known(block, schema)
-        if found is not None:
-            return in_order(found, keys), "index"
-    return in_order(reading.from_records(), keys), "chain"
+    timed = timed_slices(entry, block, state, moment, ports=ports) if schema.fields else TimedSlices((), ())
+    reading = _Reading.of(entry, state, schema, moment, timed, ports)
+    found = reading.from_known(block, schema)
+    rows, source = (reading.from_records(), "chain") if found is None else (found, "index")
+    return in_order(rows, reading.keys), source
+
+
+def timed_slices(
+    entry: CatalogEntry, block: BlockRow, state: ChainState, moment: Instant, *, ports: TravelPorts
+) -> TimedSlices:
+    """The slices up to a block at a moment. `state` is that of the block. Raises Corrupt, as `slices_until`."""
+    return slices_at(
+        entry.id,
+        slices_until(entry, block.hash, ports),
+        state.vocabulary.event_time,
+        moment,
+        repository=ports.repository,
+        exchange=ports.exchange,
+    )
+
+
+def rows_held_indexed(
+    entry: CatalogEntry,
+    block: BlockRow,
+    state: ChainState,
+    schema: DataSchema,
+    moment: Instant,
+    timed: TimedSlices,
+    *,
+    ports: TravelPorts,
+) -> pa.Table | None:
+    """As `rows_held` in no order, by the rows that are known.
+
+    None if that is not certain, or reading the records is less work. Raises LimitExceeded, Corrupt.
+    """
+    return _Reading.of(entry, state, schema, moment, timed, ports).from_known(block, schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +144,22 @@ class _Reading:
     timed: TimedSlices
     ports: TravelPorts
 
+    @classmethod
+    def of(
+        cls,
+        entry: CatalogEntry,
+        state: ChainState,
+        schema: DataSchema,
+        moment: Instant,
+        timed: TimedSlices,
+        ports: TravelPorts,
+    ) -> _Reading:
+        columns = data_schema_to_arrow(schema, encodings=False)
+        keys = projection_keys(state)
+        if not columns.names or not set(keys) <= set(columns.names):
+            keys = ()
+        return cls(entry, state, columns, keys, moment, timed, ports)
+
     def from_records(self) -> pa.Table:
         """The rows by all records that had happened."""
         changes = (self._happened(data) for data in self.timed.held)
@@ -127,9 +169,14 @@ class _Reading:
         return repeated(rows, counts)
 
     def from_known(self, block: BlockRow, schema: DataSchema) -> pa.Table | None:
-        """The rows by those that are known, None if that is not certain."""
-        rows, _, source = rows_unordered(self.entry, block, schema, ports=self.ports)
-        if source != "index":
+        """The rows by those that are known.
+
+        None if that is not certain, or if reading the records is less work.
+        """
+        if not self.keys or _records(self.timed.later) > LATER_SHARE_MAX * _records(self.timed.all):
+            return None
+        rows = rows_indexed(self.entry, block, schema, self.keys, ports=self.ports)
+        if rows is None:
             return None
         out: list[LeftOut] = []
         for data in self.timed.later:
@@ -182,17 +229,6 @@ class _Reading:
     @property
     def _event_time(self) -> str:
         return self.state.vocabulary.event_time
-
-
-def _has_index(entry: CatalogEntry, keys: tuple[str, ...], ports: TravelPorts) -> bool:
-    """Whether the dataset may have an index of the rows of these keys."""
-    definition = index_definition(ports.repository.current(entry.id)[1])
-    return (
-        ports.index is not None
-        and isinstance(definition, IndexDefinition)
-        and definition.mode is IndexMode.STATE
-        and definition.keys == keys
-    )
 
 
 def _records(slices: Iterable[DataSlice]) -> int:

@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from odfabric.domain.chain.schema_evolution import current_schema
-from odfabric.domain.chain.state_index import index_definition, row_columns
+from odfabric.domain.chain.state import ChainState
+from odfabric.domain.chain.state_index import NoIndex, index_definition, row_columns
 from odfabric.errors import Corrupt, External, LimitExceeded, NotFound
 from odfabric.formats.slices.arrow_schema import data_schema_to_arrow
 from odfabric.formats.slices.state_rows import Changes, in_order, repeated
@@ -71,28 +72,63 @@ def rows_unordered(
     """As `rows_known` in no order, with the keys."""
     _, present = ports.repository.current(entry.id)
     definition = index_definition(present)
-    keys: tuple[str, ...] = ()
-    way: _Way | None = None
-    if isinstance(definition, IndexDefinition):
-        keys = definition.keys
-        if definition.mode is IndexMode.STATE and ports.index is not None:
-            way = _from_index(definition, block, ports.index, ports)
-    source = "chain" if way is None else "index"
-    if way is None:
-        way = _Way((), slices_until(entry, block.hash, ports))
-    # The index has the columns of today: a block has the same or fewer, and of the others only nulls.
-    columns = row_columns(present, current_schema(present) or DataSchema(fields=()))
-    arrow = data_schema_to_arrow(DataSchema(fields=columns), encodings=False)
-    changes = changes_of(
-        entry.id, way.slices, arrow, present.vocabulary, repository=ports.repository, exchange=ports.exchange
-    )
+    keys = definition.keys if isinstance(definition, IndexDefinition) else ()
+    way = _way_from_index(definition, block, ports)
+    if way is not None:
+        return _indexed(entry, way, keys, present, schema, ports), keys, "index"
+    columns = _columns_of_today(present)
+    changes = _changes(entry, slices_until(entry, block.hash, ports), columns, present, ports)
+    rows, counts = net_rows((), changes, columns, rows_max=ports.rows_max)
+    return _as_wanted(repeated(rows, counts), schema), keys, "chain"
+
+
+def rows_indexed(
+    entry: CatalogEntry, block: BlockRow, schema: DataSchema, keys: Sequence[str], *, ports: TravelPorts
+) -> pa.Table | None:
+    """As `rows_unordered` from the index of the rows of `keys`.
+
+    None if there is none, if it cannot help, or if reading all records is less work. Raises LimitExceeded, Corrupt.
+    """
+    _, present = ports.repository.current(entry.id)
+    definition = index_definition(present)
+    if not isinstance(definition, IndexDefinition) or definition.keys != tuple(keys):
+        return None
+    way = _way_from_index(definition, block, ports)
+    return None if way is None else _indexed(entry, way, definition.keys, present, schema, ports)
+
+
+def _indexed(
+    entry: CatalogEntry,
+    way: _Way,
+    keys: tuple[str, ...],
+    present: ChainState,
+    schema: DataSchema,
+    ports: TravelPorts,
+) -> pa.Table:
+    columns = _columns_of_today(present)
+    changes = _changes(entry, way.slices, columns, present, ports)
     changes = _taken_back(changes) if way.back else changes
-    if source == "index":
-        rows, counts = applied(way.base, changes, arrow, keys, rows_max=ports.rows_max)
-    else:
-        rows, counts = net_rows((), changes, arrow, rows_max=ports.rows_max)
+    rows, counts = applied(way.base, changes, columns, keys, rows_max=ports.rows_max)
+    return _as_wanted(repeated(rows, counts), schema)
+
+
+def _columns_of_today(present: ChainState) -> pa.Schema:
+    """The columns of the index: a block has the same or fewer, and of the others only nulls."""
+    columns = row_columns(present, current_schema(present) or DataSchema(fields=()))
+    return data_schema_to_arrow(DataSchema(fields=columns), encodings=False)
+
+
+def _changes(
+    entry: CatalogEntry, slices: Iterable[DataSlice], columns: pa.Schema, present: ChainState, ports: TravelPorts
+) -> Iterator[Changes]:
+    return changes_of(
+        entry.id, slices, columns, present.vocabulary, repository=ports.repository, exchange=ports.exchange
+    )
+
+
+def _as_wanted(rows: pa.Table, schema: DataSchema) -> pa.Table:
     wanted = data_schema_to_arrow(schema, encodings=False)
-    return repeated(rows, counts).select(wanted.names).cast(wanted), keys, source
+    return rows.select(wanted.names).cast(wanted)
 
 
 def slices_until(entry: CatalogEntry, block: Multihash, ports: TravelPorts) -> Sequence[DataSlice]:
@@ -106,11 +142,14 @@ def _taken_back(changes: Iterable[Changes]) -> Iterator[Changes]:
         yield Changes(one.rows, pc.negate(one.diffs), one.offsets)
 
 
-def _from_index(definition: IndexDefinition, block: BlockRow, index: StateIndex, ports: TravelPorts) -> _Way | None:
+def _way_from_index(definition: IndexDefinition | NoIndex, block: BlockRow, ports: TravelPorts) -> _Way | None:
     """The way from a state of the index.
 
     None if the index cannot help, or reading all records is less work.
     """
+    index = ports.index
+    if not isinstance(definition, IndexDefinition) or definition.mode is not IndexMode.STATE or index is None:
+        return None
     try:
         frontier = usable_frontier(definition, repository=ports.repository, index=index)
         if frontier is None or (frontier.violation is not None and block.sequence_number >= frontier.upper):

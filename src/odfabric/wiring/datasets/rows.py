@@ -15,12 +15,14 @@ from odfabric.model.commit import CatalogEntry
 from odfabric.model.engine import EngineProgress
 from odfabric.model.multihash import Multihash
 from odfabric.ports.datasets.state_index import StateIndex
+from odfabric.usecases.chain.repository import Repository
 from odfabric.usecases.provenance.why_rows import why_rows
 from odfabric.usecases.queries.query_data import QueryAnswer, QueryData, QueryLimits, query_data
 from odfabric.usecases.queries.query_document import QueryForm, query_document
 from odfabric.usecases.queries.table_functions import Explain
 from odfabric.usecases.reading.read_tail import ReadTail, read_tail
 from odfabric.usecases.state.read_state import ReadState, StatePorts, read_state
+from odfabric.usecases.state.time_travel import TravelPorts
 from odfabric.wiring.datasets.explaining import ProvenanceVerbs
 from odfabric.wiring.node_core import NodeCore
 
@@ -87,13 +89,22 @@ class RowVerbs:
             yield query_data(
                 request,
                 folder,
-                repository=core.seen_by(subject),
+                travel=self._travel(core.seen_by(subject)),
                 engine=core.ports.engine,
-                exchange=core.ports.exchange,
                 explaining=lambda calls: self._explain(subject, progress, calls),
                 limits=limits,
                 progress=progress,
             )
+
+    def _travel(self, repository: Repository) -> TravelPorts:
+        settings = self.core.settings
+        return TravelPorts(
+            repository=repository,
+            exchange=self.core.ports.exchange,
+            index=self.index,
+            rows_max=settings.state_rows_max,
+            blocks_max=settings.chain_blocks_max,
+        )
 
     def _explain(self, subject: Subject, progress: Callable[[EngineProgress], None], calls: int) -> Explain:
         """Traces of one query.

@@ -21,6 +21,7 @@ from odfabric.formats.slices.arrow_schema import arrow_to_data_schema, data_sche
 from odfabric.formats.slices.slice_schema import new_slice_schema
 from odfabric.model.engine import QueryInput, QueryRequest, QueryResult
 from odfabric.model.metadata import TransformSql
+from odfabric_engine_spark.rows.rows_without_records import inputs_with_records, rows_without_records
 from odfabric_engine_spark.rows.slice_reader import read_slices
 from odfabric_engine_spark.rows.time_projection import projected
 from odfabric_engine_spark.spark.calls.call import EngineCall
@@ -53,6 +54,11 @@ def run_query(request: QueryRequest, call: EngineCall) -> QueryResult:
     except InvalidQuery as error:
         raise named.in_words_of_user(error) from None
     schema = _result_schema(frame)
+    rows_alone = [number for number, one in enumerate(named.inputs) if _has_rows_alone(one)]
+    wanted = inputs_with_records(frame, rows_alone) if rows_alone else ()
+    if wanted:
+        given = [request.inputs.index(named.given[number]) for number in wanted]
+        return QueryResult(rows=0, data_schema=arrow_to_data_schema(schema), wants_records=tuple(given))
     page = (frame.offset(request.skip) if request.skip else frame).limit(request.limit)
     call.progress("query")
     rows = 0
@@ -67,18 +73,25 @@ def run_query(request: QueryRequest, call: EngineCall) -> QueryResult:
 
 def _tables(inputs: tuple[QueryInput, ...], call: EngineCall) -> dict[str, DataFrame]:
     tables: dict[str, DataFrame] = {}
-    for one in inputs:
+    for number, one in enumerate(inputs):
         if one.alias in tables:
             raise refusal(
                 "inputs", f"two inputs have the alias {shown(one.alias)}", hint="give each an alias of its own"
             )
         empty = new_slice_schema((), vocabulary=one.vocabulary)
         schema = empty if one.data_schema is None else data_schema_to_arrow(one.data_schema, encodings=False)
+        if one.projection is not None and one.projection.rows_path is not None:
+            tables[one.alias] = rows_without_records(call, number, one, one.projection.rows_path, schema)
+            continue
         records = read_slices(call, one.slices, schema)
         if one.projection is not None:
             records = projected(call, records, one.projection, vocabulary=one.vocabulary, slices=one.slices)
         tables[one.alias] = records
     return tables
+
+
+def _has_rows_alone(one: QueryInput) -> bool:
+    return one.projection is not None and one.projection.rows_path is not None
 
 
 def _result_schema(frame: DataFrame) -> pa.Schema:

@@ -36,16 +36,16 @@ def read_slices(call: EngineCall, slices: Sequence[SliceFile], schema: pa.Schema
     groups: dict[tuple[tuple[str, pa.DataType], ...], list[Path]] = {}
     for item in slices:
         file = call.exchange.input(item.path)
-        groups.setdefault(_columns(file, schema), []).append(file)
+        groups.setdefault(columns_in_file(file, schema), []).append(file)
     frames = [_read(call, dict(found), files, schema) for found, files in groups.items()]
     empty = call.session.createDataFrame([], spark_schema(schema))
     return reduce(DataFrame.unionByName, frames) if frames else empty
 
 
-def _columns(file: Path, schema: pa.Schema) -> tuple[tuple[str, pa.DataType], ...]:
+def columns_in_file(file: Path, schema: pa.Schema) -> tuple[tuple[str, pa.DataType], ...]:
     """Names and types of those columns of the schema that the file has.
 
-    Slices of one dataset share few such lists.
+    Slices of one dataset share few such lists. Raises Corrupt.
     """
     try:
         found = pq.read_schema(file)
@@ -58,7 +58,7 @@ def _read(call: EngineCall, found: dict[str, pa.DataType], files: list[Path], sc
     missing = [field.name for field in schema if field.name not in found and not field.nullable]
     if missing:
         raise Corrupt(f"A data slice has no column `{missing[0]}`", object_name=files[0].name)
-    as_read = T.StructType([T.StructField(name, _type_as_read(name, kind), True) for name, kind in found.items()])
+    as_read = T.StructType([T.StructField(name, type_as_read(name, kind), True) for name, kind in found.items()])
     frame = with_exact_filters(call.session.read.schema(as_read).parquet(*map(spark_path, files)))
     wanted = spark_schema(schema).fields
     return frame.select(
@@ -69,7 +69,7 @@ def _read(call: EngineCall, found: dict[str, pa.DataType], files: list[Path], sc
     )
 
 
-def _type_as_read(name: str, arrow: pa.DataType) -> T.DataType:
+def type_as_read(name: str, arrow: pa.DataType) -> T.DataType:
     """The type in which Spark can read a Parquet column.
 
     Unsigned 64-bit integers are decimals to it.
@@ -77,7 +77,7 @@ def _type_as_read(name: str, arrow: pa.DataType) -> T.DataType:
     if pa.types.is_uint64(arrow):
         return _UINT64_AS_READ
     if pa.types.is_dictionary(arrow):
-        return _type_as_read(name, arrow.value_type)
+        return type_as_read(name, arrow.value_type)
     if pa.types.is_date64(arrow):
         return T.DateType()
     return spark_schema([pa.field(name, arrow)]).fields[0].dataType

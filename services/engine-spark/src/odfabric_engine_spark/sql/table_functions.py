@@ -36,6 +36,8 @@ class NamedCalls:
     inputs: tuple[QueryInput, ...]
     texts: Mapping[str, str]
     """The call that stood in the place of each name, as it was written."""
+    given: tuple[QueryInput, ...]
+    """The same inputs as they were given."""
 
     def in_words_of_user(self, problem: InvalidQuery) -> InvalidQuery:
         """A refusal that speaks of the calls, not of the names."""
@@ -55,11 +57,11 @@ def named_calls(
     """
     plain = tuple(each for each in inputs if each.call is None)
     if not _may_call(sql) or len(sql.encode()) > settings.query_bytes_max or too_deep(sql, settings.query_levels_max):
-        return NamedCalls(sql, plain, {})
+        return NamedCalls(sql, plain, {}, plain)
     try:
         plan = Catalyst(gated_session(session, mode=Mode.QUERY)).parse(sql)
     except (PySparkException, Py4JError):
-        return NamedCalls(sql, plain, {})
+        return NamedCalls(sql, plain, {}, plain)
     given = {each.call: each for each in inputs if each.call is not None}
     problems: list[InvalidQuery] = []
     placed: list[PlacedCall] = []
@@ -124,5 +126,6 @@ def _named(
         # Lines stay lines, and what is behind stays where it is.
         rest = "".join(sign if sign == "\n" else " " for sign in written[len(names[one.call]) :])
         named = named[: one.begin] + names[one.call] + rest + named[one.end :]
-    tables = tuple(replace(given[call], alias=name) for call, name in names.items())
-    return NamedCalls(named, plain + tables, texts)
+    called = tuple(given[call] for call in names)
+    tables = tuple(replace(one, alias=name) for one, name in zip(called, names.values(), strict=True))
+    return NamedCalls(named, plain + tables, texts, plain + called)
