@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -15,8 +17,11 @@ from odfabric.domain.chain.walk import data_slices_down
 from odfabric.errors import Corrupt, InvalidRequest
 from odfabric.formats.identifiers.dataset_layout import DATA, object_key
 from odfabric.model.instant import Instant
+from odfabric.ports.datasets.object_store import ObjectStore
 from odfabric.testing.changelogs import C_FROM, C_TO, A, Change, R
+from odfabric.usecases.chain.repository import SLICE_END_BYTES
 from odfabric.usecases.state import held_rows
+from odfabric.usecases.state.read_state import ReadState
 from odfabric.wiring.node import Node
 from tests.usecases.committed import SNAPSHOT, Committed
 
@@ -69,6 +74,12 @@ class Travelled(Committed):
             )
             for number, ((operation, key, value), time) in enumerate(zip(changes, times, strict=True))
         ]
+
+    def largest_slice(self) -> int:
+        """Bytes of it."""
+        prefix = object_key(self.entry.id, DATA, self.heads[-1].hash).rpartition("/")[0] + "/"
+        stats = map(self.memory.objects.stat, self.memory.objects.keys(prefix))
+        return max(each.size for each in stats if each is not None)
 
     def found(self, node: Node, **asked: object) -> Counter[object]:
         data = self.read(node, **asked)["data"]
@@ -148,6 +159,58 @@ def test_slices_whose_records_all_happen_later_are_not_read(tmp_path: Path) -> N
     assert travelled.found(travelled.plain, as_of=moment) == before
     with pytest.raises(Corrupt):
         travelled.found(travelled.plain, as_of=Instant.from_millis(350))
+
+
+class Counted:
+    """A store that counts whole reads, and the bytes of ends."""
+
+    def __init__(self, objects: ObjectStore) -> None:
+        self._objects = objects
+        self.whole: list[str] = []
+        self.ends: list[int] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._objects, name)
+
+    def materialize(self, key: str, path: Path) -> None:
+        self.whole.append(key)
+        self._objects.materialize(key, path)
+
+    def read_end(self, key: str, *, bytes_max: int) -> bytes:
+        found = self._objects.read_end(key, bytes_max=bytes_max)
+        self.ends.append(len(found))
+        return found
+
+
+def test_the_first_question_of_a_process_reads_ends_of_slices_alone(tmp_path: Path) -> None:
+    travelled = Travelled(tmp_path)
+    rows, slices = 20_000, 6
+    for number in range(slices):
+        changes: list[Change] = [(A, f"{number}/{at}", at * 0.1) for at in range(rows)]
+        travelled.commit(changes, event_times=[number * 1000 + at % 1000 for at in range(rows)])
+    objects = Counted(travelled.memory.objects)
+    node = Node(replace(travelled.plain.ports, objects=objects), travelled.plain.settings)
+    asked = ReadState(limit=1, as_of=Instant.from_millis(1_999))
+    assert node.rows.state(travelled.entry, asked)["rows"] == 2 * rows
+    # One request a slice, and the two slices that are read as a whole.
+    assert len(objects.ends) == slices
+    assert max(objects.ends) <= SLICE_END_BYTES < travelled.largest_slice()
+    assert len(objects.whole) == 2
+    node.rows.state(travelled.entry, asked)
+    assert len(objects.ends) == slices
+
+
+def test_a_slice_without_a_footer_is_corrupt(tmp_path: Path) -> None:
+    travelled = Travelled(tmp_path)
+    travelled.step([(1, "a", 0, 1.0)])
+    ((data),) = data_slices_down(travelled.plain.repository.blocks(travelled.entry.id), travelled.heads[-1].hash)
+    key = object_key(travelled.entry.id, DATA, data.physical_hash)
+    whole = travelled.memory.objects.read_bytes(key, size_max=1 << 20)
+    for wrong in (whole[:-1], b"", whole[-8:]):
+        travelled.memory.objects.delete(key)
+        travelled.memory.objects.put_bytes(key, wrong)
+        with pytest.raises(Corrupt, match=str(data.physical_hash)):
+            travelled.found(travelled.plain, as_of=Instant.from_millis(0))
 
 
 def test_an_event_time_that_is_no_time_is_refused(tmp_path: Path) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from odfabric.formats.parquet.column_bounds import TimeBounds, column_bounds, time_bounds
+from odfabric.errors import InvalidData
+from odfabric.formats.parquet.column_bounds import TimeBounds, column_bounds, missing_bytes, time_bounds
 
 
 @pytest.mark.parametrize(
@@ -49,3 +51,19 @@ def test_times_are_bounded_in_milliseconds(
     assert time_bounds(tmp_path / "file", "u") is None
     pq.write_table(table, tmp_path / "file", write_statistics=False)
     assert time_bounds(tmp_path / "file", "t") is None
+
+
+def test_the_end_of_a_file_says_as_much(tmp_path: Path) -> None:
+    times = pa.array(range(5000), pa.timestamp("ms", "UTC"))
+    pq.write_table(pa.table({"t": times, "v": list(range(5000))}), tmp_path / "file", row_group_size=500)
+    whole = (tmp_path / "file").read_bytes()
+    end = whole[-200:]
+    missing = missing_bytes(end)
+    assert missing > 0
+    end = whole[-200 - missing :]
+    assert len(end) < len(whole) / 2
+    assert missing_bytes(end) == 0
+    assert time_bounds(io.BytesIO(end), "t") == TimeBounds(0, 4999)
+    for wrong in (b"", b"PAR1", whole[:-1]):
+        with pytest.raises(InvalidData):
+            missing_bytes(wrong)

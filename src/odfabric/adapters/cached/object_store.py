@@ -68,6 +68,13 @@ class CachedObjectStore:
             self._near.put_bytes(key, data)
         return data
 
+    def read_end(self, key: str, *, bytes_max: int) -> bytes:
+        """See the port. A part is not kept: it does not hash to a name."""
+        if _is_kept(key):
+            with suppress(NotFound, External):
+                return self._near.read_end(key, bytes_max=bytes_max)
+        return self._far.read_end(key, bytes_max=bytes_max)
+
     def open(self, key: str) -> BinaryIO:
         """See the port."""
         if _is_kept(key):

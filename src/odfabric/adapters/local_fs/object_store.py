@@ -9,6 +9,7 @@ finished. Not here: what the keys mean (`formats.identifiers.dataset_layout`). S
 from __future__ import annotations
 
 import errno
+import io
 import os
 import secrets
 import shutil
@@ -106,6 +107,16 @@ class FolderObjectStore:
         if len(data) > size_max:
             raise LimitExceeded(f"object {key} is larger than {size_max} bytes", limit="size_max", maximum=size_max)
         return data
+
+    def read_end(self, key: str, *, bytes_max: int) -> bytes:
+        """See the port."""
+        with self.open(key) as stream:
+            try:
+                size = stream.seek(0, io.SEEK_END)
+                stream.seek(max(0, size - bytes_max))
+                return stream.read(bytes_max)
+            except OSError as error:
+                raise _failure(Determinate, key, error) from error
 
     def open(self, key: str) -> BinaryIO:
         """See the port."""

@@ -11,14 +11,14 @@ import io
 import os
 import secrets
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, closing, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from botocore.exceptions import ClientError
 
-from odfabric.adapters.s3.client import S3Access, failing, is_absent, is_taken
+from odfabric.adapters.s3.client import S3Access, failing, is_absent, is_taken, status_of
 from odfabric.adapters.s3.listing import keys_in_order, page_of
 from odfabric.adapters.s3.object_stream import ObjectStream
 from odfabric.adapters.s3.part_uploads import S3PartUploads
@@ -54,6 +54,7 @@ PROBE = "probe-"
 TAGS_KNOWN_MAX = 10_000
 """Refs of which a process remembers the entity tag that it wrote."""
 _COPY_BYTES = 1024 * 1024
+_NO_SUCH_RANGE = 416
 
 
 class S3ObjectStore:
@@ -151,6 +152,23 @@ class S3ObjectStore:
             if stream.size > size_max:
                 raise LimitExceeded(f"object {key} is larger than {size_max} bytes", limit="size_max", maximum=size_max)
             return stream.readall()
+
+    def read_end(self, key: str, *, bytes_max: int) -> bytes:
+        """See the port: one request."""
+        check_key(key)
+        with failing(key, changes=False):
+            try:
+                found = self._client.get_object(
+                    Bucket=self._bucket, Key=self._prefix + key, Range=f"bytes=-{bytes_max}"
+                )
+            except ClientError as error:
+                if status_of(error) == _NO_SUCH_RANGE:  # it is empty
+                    return b""
+                if is_absent(error):
+                    raise NotFound("object", key) from error
+                raise
+            with closing(found["Body"]) as body:
+                return bytes(body.read())[-bytes_max:]
 
     def open(self, key: str) -> BinaryIO:
         """See the port.

@@ -133,6 +133,7 @@ OBJECTS = PortCalls(
     },
     reads={
         "read_bytes": "read",
+        "read_end": "read",
         "open": "read",
         "stat": "stat",
         "materialize": "read",

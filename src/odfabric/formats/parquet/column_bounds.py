@@ -13,7 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import types
 
-from odfabric.formats.parquet.parquet_reading import open_parquet
+from odfabric.errors import InvalidData
+from odfabric.formats.parquet.parquet_footer import MAGIC, NOT_PARQUET, TAIL
+from odfabric.formats.parquet.parquet_reading import Source, open_parquet
 
 _MILLIS_OF_DAY = 86_400_000
 _UNITS_OF_MILLI = {"ms": 1, "us": 1_000, "ns": 1_000_000}
@@ -40,12 +42,24 @@ def column_bounds(path: Path, column: str) -> tuple[Any, Any] | None:
         return (min(each.min for each in groups), max(each.max for each in groups)) if groups else None
 
 
-def time_bounds(path: Path, column: str) -> TimeBounds | None:
+def missing_bytes(end: bytes) -> int:
+    """How many bytes before the end of a file its footer begins earlier.
+
+    0 if it is whole in `end`. Raises InvalidData for what is no Parquet file.
+    """
+    size, magic = TAIL.unpack(end[-TAIL.size :]) if len(end) >= TAIL.size else (0, b"")
+    if magic != MAGIC:
+        raise InvalidData(NOT_PARQUET)
+    return max(0, size + TAIL.size - len(end))
+
+
+def time_bounds(source: Source, column: str) -> TimeBounds | None:
     """Both bounds of a column of times or dates.
 
-    None if they are not known of all records. Raises InvalidData for what is no Parquet file.
+    `source` may be the end of a file alone, with its whole footer. None if they are not known of all records. Raises InvalidData for what
+    is no Parquet file.
     """
-    with open_parquet(path) as file:
+    with open_parquet(source) as file:
         groups = _statistics(file, column)
         if not groups or file.schema_arrow.get_field_index(column) < 0:
             return None

@@ -63,6 +63,12 @@ class ObjectStore(Protocol):
         Raises NotFound; LimitExceeded if larger than `size_max` bytes.
         """
 
+    def read_end(self, key: str, *, bytes_max: int) -> bytes:
+        """The last bytes of the object, at most `bytes_max` (1 or more); nothing else is fetched.
+
+        Raises NotFound.
+        """
+
     def open(self, key: str) -> BinaryIO:
         """A stream over the object that can be sought, to be closed by the caller.
 

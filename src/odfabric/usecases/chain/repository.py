@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 
 from odfabric.domain.chain.bounds import check_numbers
@@ -21,7 +22,8 @@ from odfabric.formats.blocks.block import block_hash, decode_block
 from odfabric.formats.identifiers.dataset_layout import CHECKPOINTS, DATA, block_key, object_key
 from odfabric.formats.identifiers.physical_hash import KnownFiles, physical_hash
 from odfabric.formats.identifiers.references import parse_name
-from odfabric.formats.parquet.column_bounds import TimeBounds, time_bounds
+from odfabric.formats.parquet.column_bounds import TimeBounds, missing_bytes, time_bounds
+from odfabric.formats.parquet.parquet_footer import NOT_PARQUET
 from odfabric.model.commit import BlockRow, CatalogEntry, EncodedBlock, Head
 from odfabric.model.identity import DatasetAlias, DatasetId, DatasetRef, Name
 from odfabric.model.metadata import MetadataBlock
@@ -37,6 +39,10 @@ SLICES_KNOWN_MAX = 16_384
 """Files of slices that a process remembers to have hashed."""
 SLICE_TIMES_KNOWN_MAX = 65_536
 """Slices of which a process remembers the first and the last time."""
+SLICE_END_BYTES = 64 * 1024
+"""Bytes at the end of a slice that are fetched for its footer: it is longer in slices of many row groups or columns."""
+FOOTER_BYTES_MAX = 8 << 20
+"""Of a slice with a longer footer no times are known."""
 _REPAIRS = {CHECKPOINTS: "`odf system replay` of that dataset makes its checkpoints again"}
 """What to do where an object of a folder is lost."""
 
@@ -196,25 +202,37 @@ class Repository:
         """
         self._materialize_known(dataset, DATA, name, path, self._slices)
 
-    def slice_times(self, dataset: DatasetId, name: Multihash, column: str, *, folder: Path) -> TimeBounds | None:
+    def slice_times(self, dataset: DatasetId, name: Multihash, column: str) -> TimeBounds | None:
         """Bounds of a column of times by the statistics of a slice.
 
         None if they are not known.
 
-        The slice is fetched into `folder` once by a process. Raises Corrupt.
+        The end of the slice is fetched once by a process; it is not hashed, as a part has no name. Raises Corrupt.
         """
         known = self._slice_times.get((name, column))
         if known is None:
-            path = folder / str(name)
-            self.materialize_slice(dataset, name, path)
             try:
-                known = (time_bounds(path, column),)
+                known = (self._times(dataset, name, column),)
             except InvalidData as error:
                 message = f"{DATA} object {name} of {dataset} cannot be read: {error.message}"
                 raise Corrupt(message, object_name=str(name)) from error
-            path.unlink()
             self._slice_times.put((name, column), known)
         return known[0]
+
+    def _times(self, dataset: DatasetId, name: Multihash, column: str) -> TimeBounds | None:
+        key = object_key(dataset, DATA, name)
+        try:
+            end = self.objects.read_end(key, bytes_max=SLICE_END_BYTES)
+            missing = missing_bytes(end)
+            if missing + len(end) > FOOTER_BYTES_MAX:
+                return None
+            if missing:
+                end = self.objects.read_end(key, bytes_max=missing + len(end))
+        except NotFound as error:
+            raise _missing(dataset, DATA, name) from error
+        if missing_bytes(end):
+            raise InvalidData(NOT_PARQUET)
+        return time_bounds(BytesIO(end), column)
 
     def _materialize_known(
         self, dataset: DatasetId, folder: str, name: Multihash, path: Path, known: KnownFiles
@@ -232,8 +250,7 @@ class Repository:
         try:
             self.objects.materialize(object_key(dataset, folder, name), path)
         except NotFound as error:
-            message = f"{folder} object {name} of {dataset} is missing"
-            raise Corrupt(message, object_name=str(name), hint=_REPAIRS.get(folder)) from error
+            raise _missing(dataset, folder, name) from error
 
     def _checked(self, dataset: DatasetId, folder: str, name: Multihash, path: Path) -> int:
         found, size = physical_hash(path)
@@ -250,3 +267,7 @@ class Repository:
             except ChainsDiverged:
                 pass  # an older head, or the chain was replaced: read it from the seed
         return read_state(self.blocks(dataset), head)
+
+
+def _missing(dataset: DatasetId, folder: str, name: Multihash) -> Corrupt:
+    return Corrupt(f"{folder} object {name} of {dataset} is missing", object_name=str(name), hint=_REPAIRS.get(folder))

@@ -32,7 +32,6 @@ from odfabric.model.identity import DatasetId
 from odfabric.model.instant import Instant
 from odfabric.model.metadata import DataSlice
 from odfabric.model.offsets import OffsetRange
-from odfabric.ports.datasets.exchange import Exchange
 from odfabric.usecases.chain.repository import Repository
 from odfabric.usecases.state.replay import net_rows, records_of
 from odfabric.usecases.state.time_travel import TravelPorts, rows_indexed, slices_until
@@ -64,18 +63,16 @@ def slices_at(
     moment: Instant,
     *,
     repository: Repository,
-    exchange: Exchange,
 ) -> TimedSlices:
     """What the statistics of slices say of their event times. Raises Corrupt."""
     held: list[DataSlice] = []
     later: list[DataSlice] = []
-    with exchange.session() as folder:
-        for data in slices:
-            bounds = repository.slice_times(dataset, data.physical_hash, event_time, folder=folder)
-            if bounds is None or bounds.first <= moment.millis:
-                held.append(data)
-            if bounds is None or bounds.last > moment.millis:
-                later.append(data)
+    for data in slices:
+        bounds = repository.slice_times(dataset, data.physical_hash, event_time)
+        if bounds is None or bounds.first <= moment.millis:
+            held.append(data)
+        if bounds is None or bounds.last > moment.millis:
+            later.append(data)
     return TimedSlices(tuple(held), tuple(later))
 
 
@@ -111,7 +108,6 @@ def timed_slices(
         state.vocabulary.event_time,
         moment,
         repository=ports.repository,
-        exchange=ports.exchange,
     )
 
 

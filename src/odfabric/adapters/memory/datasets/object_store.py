@@ -67,6 +67,10 @@ class MemoryObjectStore:
             raise LimitExceeded(f"object {key} is larger than {size_max} bytes", limit="size_max", maximum=size_max)
         return data
 
+    def read_end(self, key: str, *, bytes_max: int) -> bytes:
+        """See the port."""
+        return self._get(key)[-bytes_max:]
+
     def open(self, key: str) -> BinaryIO:
         """See the port."""
         return io.BytesIO(self._get(key))

@@ -90,6 +90,7 @@ class ObjectStoreContract:
         objects.delete(KEY)
         for call in (
             lambda: objects.read_bytes(KEY, size_max=10),
+            lambda: objects.read_end(KEY, bytes_max=10),
             lambda: objects.open(KEY),
             lambda: objects.materialize(KEY, tmp_path / "there"),
         ):
@@ -107,6 +108,8 @@ class ObjectStoreContract:
         assert file.read_bytes() == data
         for key in ("by/bytes", "by/file", "by/stream"):
             assert objects.read_bytes(key, size_max=len(data)) == data
+            for bytes_max in (1, 70_000, len(data) + 1):
+                assert objects.read_end(key, bytes_max=bytes_max) == data[-bytes_max:]
             with objects.open(key) as stream:
                 assert stream.read() == data
                 assert stream.seek(-min(8, len(data)), io.SEEK_END) == max(0, len(data) - 8)
@@ -187,6 +190,7 @@ class ObjectStoreContract:
             lambda: objects.put_file(key, file),
             lambda: objects.put_stream(key, io.BytesIO(b"data")),
             lambda: objects.read_bytes(key, size_max=1),
+            lambda: objects.read_end(key, bytes_max=1),
             lambda: objects.open(key),
             lambda: objects.stat(key),
             lambda: objects.materialize(key, tmp_path / "out"),
