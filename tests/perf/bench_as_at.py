@@ -1,10 +1,11 @@
 """The state as at an older block, and as of an older event time, against the head.
 
-    PYTHONPATH=src .odf/venv/bin/python tests/perf/bench_as_at.py [--rows 1000000] [--slices 100]
+    PYTHONPATH=src:services/engine-spark/src .odf/venv/bin/python tests/perf/bench_as_at.py [--rows 1000000] [--slices 100] [--sql]
 
 A Snapshot dataset of so many keys, added in the first half of the slices and corrected in the second. The index keeps the states of the
 newest 4 blocks, as by default; older ones are found by taking records back. Both are answers of 100 rows; runs take turns, so that other
-load falls on all of them. The lines of all records are of a node without an index.
+load falls on all of them. The lines of all records are of a node without an index. With `--sql` the same moments are asked of Spark, by
+queries that read one column of all rows.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ import argparse
 import statistics
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,11 +29,15 @@ from odfabric.domain.ingestion.ingest_plan import plan_add_data
 from odfabric.formats.slices.arrow_schema import arrow_to_data_schema
 from odfabric.formats.slices.slice_parquet import SliceWriter
 from odfabric.formats.slices.slice_schema import TIMESTAMP_TYPE
+from odfabric.model.engine import QueryRequest, QueryResult
 from odfabric.model.instant import Instant
 from odfabric.model.offsets import OffsetRange
+from odfabric.ports.engine import Engine, ProgressListener
 from odfabric.testing.changelogs import C_FROM, C_TO, SLICE_COLUMNS, A
 from odfabric.usecases.chain.commit import PlannedCommit
 from odfabric.usecases.chain.store_slice import store_slice
+from odfabric.usecases.queries.query_data import QueryData
+from odfabric.usecases.queries.query_document import QueryForm
 from odfabric.usecases.state.read_state import ReadState
 from odfabric.wiring.node import Node
 from odfabric_persist.client import PersistClient
@@ -69,11 +76,79 @@ class Large(Committed):
         self.heads.append(node.datasets.head(self.entry))
 
 
+class Spark:
+    """The engine's share of a query, in one warm session of this process."""
+
+    def __init__(self, engine: Engine, exchange: Path) -> None:
+        from odfabric_engine_spark.spark.session import start_spark
+        from odfabric_engine_spark.spark.settings import EngineSettings
+
+        self._engine = engine
+        self._settings = EngineSettings(exchange=exchange, memory_mib=4096)
+        self._process = start_spark(self._settings)
+        self.source = ""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+    def query(self, request: QueryRequest, *, progress: ProgressListener) -> QueryResult:
+        """See the port."""
+        from odfabric_engine_spark.ingest.raw_query import run_query
+        from odfabric_engine_spark.spark.calls.call import EngineCall
+        from odfabric_engine_spark.spark.calls.exchange_folder import ExchangeFolder
+        from odfabric_engine_spark.spark.session import request_session
+
+        root = self._settings.exchange
+        (projection,) = (each.projection for each in request.inputs)
+        self.source = "chain" if projection is None or projection.rows_path is None else "index"
+        with tempfile.TemporaryDirectory(dir=root) as scratch:
+            call = EngineCall(
+                session=request_session(self._process.session),
+                exchange=ExchangeFolder.at(root),
+                settings=self._settings,
+                scratch=Path(scratch),
+            )
+            return run_query(request, call)
+
+    def stop(self) -> None:
+        """End its process."""
+        self._process.stop()
+
+
+def sql_works(spark: Spark, node: Node, plain: Node, moments: dict[str, str]) -> dict[str, Callable[[], str]]:
+    """Queries at moments, each a table function; the last one without an index."""
+
+    def ask(by: Node, table: str) -> str:
+        asked = QueryData(sql=f"SELECT count(*) AS n, sum(value) AS s FROM {table}")
+        by.rows.query_document(asked, QueryForm())
+        return spark.source
+
+    works = {label: lambda table=table: ask(node, table) for label, table in moments.items()}
+    whole = moments[f"sql {BACK[-1]} blocks back"]
+    return {**works, "sql, all records": lambda: ask(plain, whole)}
+
+
+def report(works: dict[str, Callable[[], str]], of: str) -> None:
+    """Run works in turn, and print each beside the one named `of`."""
+    found: dict[str, list[float]] = {label: [] for label in works}
+    sources = {}
+    for _ in range(RUNS):
+        for label, work in works.items():
+            start = time.perf_counter()
+            sources[label] = work()
+            found[label].append(time.perf_counter() - start)
+    head = statistics.median(found[of])
+    for label, times in found.items():
+        median = statistics.median(times)
+        print(f"{label:24} {median * 1000:8.0f} ms, {median / head:5.2f} times the head, by {sources[label]}")
+
+
 def main() -> None:
     """Print the figures."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--slices", type=int, default=100)
+    parser.add_argument("--sql", action="store_true")
     given = parser.parse_args()
     half = given.slices // 2
     size = given.rows // half
@@ -99,22 +174,25 @@ def main() -> None:
             moment = Instant.from_millis(1_700_000_000_000 + (given.rows - back * size) * 1000 - 1)
             asked[f"as of {back} slices back"] = ReadState(limit=100, as_of=moment)
         asked["as of the end"] = ReadState(limit=100, as_of=Instant.from_millis(4_000_000_000_000))
-        works = {label: lambda one=one: node.rows.state(large.entry, one) for label, one in asked.items()}
+        works = {
+            label: lambda one=one: str(node.rows.state(large.entry, one)["source"]) for label, one in asked.items()
+        }
         plain = ReadState(limit=100, as_at=large.heads[-1 - BACK[-1]].hash)
-        works["all records"] = lambda: large.plain.rows.state(large.entry, plain)
-        works["as of, all records"] = lambda: large.plain.rows.state(large.entry, asked["as of the end"])
-        found: dict[str, list[float]] = {label: [] for label in works}
-        sources = {}
-        for _ in range(RUNS):
-            for label, work in works.items():
-                start = time.perf_counter()
-                sources[label] = work()["source"]
-                found[label].append(time.perf_counter() - start)
-        head = statistics.median(found["head"])
+        works["all records"] = lambda: str(large.plain.rows.state(large.entry, plain)["source"])
+        end = asked["as of the end"]
+        works["as of, all records"] = lambda: str(large.plain.rows.state(large.entry, end)["source"])
         print(f"{given.rows} rows, {given.slices} slices of {size} records")
-        for label, times in found.items():
-            median = statistics.median(times)
-            print(f"{label:22} {median * 1000:8.0f} ms, {median / head:5.2f} times the head, by {sources[label]}")
+        report(works, "head")
+        if given.sql:
+            spark = Spark(large.memory.engine, node.ports.exchange.root)
+            moments = {"sql head": "to_table('readings')"}
+            for back in BACK:
+                moments[f"sql {back} blocks back"] = f"as_at('readings', '{large.heads[-1 - back].hash}')"
+            for back in BACK:
+                moments[f"sql as of {back} back"] = f"as_of('readings', '{asked[f'as of {back} slices back'].as_of}')"
+            nodes = [Node(replace(each.ports, engine=spark), each.settings) for each in (node, large.plain)]
+            report(sql_works(spark, *nodes, moments), "sql head")
+            spark.stop()
 
 
 if __name__ == "__main__":

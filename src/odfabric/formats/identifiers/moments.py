@@ -14,6 +14,8 @@ from odfabric.model.moment import SystemMoment
 
 _SHOWN_MAX = 100
 _LIKE_A_TIME = re.compile(r"[+-]?\d{1,10}-")
+_LOST_PLUS = re.compile(r" \d\d:\d\d$")
+"""A zone east of Greenwich, of which a URL has made the sign a space."""
 _TIME_HINT = "write an RFC 3339 time with its zone: 2026-01-31T12:00:00Z"
 
 
@@ -22,8 +24,9 @@ def parse_event_moment(text: str, *, field: str) -> Instant:
     try:
         return Instant.parse(text)
     except ValueError:
+        hint = f"{_TIME_HINT}; in a URL write the plus of a zone as %2B" if _LOST_PLUS.search(text) else _TIME_HINT
         raise InvalidRequest(
-            f"not an RFC 3339 time: {text[:_SHOWN_MAX]!r}", place=Place(field=field), hint=_TIME_HINT
+            f"not an RFC 3339 time: {text[:_SHOWN_MAX]!r}", place=Place(field=field), hint=hint
         ) from None
 
 

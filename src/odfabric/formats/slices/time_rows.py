@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import types
 
 from odfabric.errors import LimitExceeded
 from odfabric.formats.slices.slice_schema import TIMESTAMP_TYPE
@@ -20,6 +21,7 @@ from odfabric.formats.slices.state_rows import Changes, Records, key_values
 from odfabric.model.instant import Instant
 from odfabric.model.operation import OperationType
 
+_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 COMPACTED_ROWS_MIN = 100_000
 """Records are reduced to the last of each key when so many are waiting, or as many as there are keys."""
 
@@ -103,9 +105,13 @@ def _only(changes: Changes, kept: npt.NDArray[np.bool_]) -> Changes:
 
 
 def _by_then(rows: pa.Table, event_time: str, moment: Instant) -> npt.NDArray[np.bool_]:
-    times = rows.column(event_time).cast(TIMESTAMP_TYPE).cast(pa.int64())
+    times = rows.column(event_time)
+    if types.is_date(times.type):
+        times = times.cast(TIMESTAMP_TYPE)
+    # In the unit of the column: what is finer than milliseconds must not be cut.
+    latest = pa.scalar(moment.millis * _PER_SECOND[times.type.unit] // 1000, pa.int64())
     # A copy: a column of one chunk would be a view that cannot be written.
-    return np.array(pc.fill_null(pc.less_equal(times, pa.scalar(moment.millis, pa.int64())), False))
+    return np.array(pc.fill_null(pc.less_equal(times.cast(pa.int64()), latest), False))
 
 
 def _first_halves(records: Records) -> npt.NDArray[np.bool_]:

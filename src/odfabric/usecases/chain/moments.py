@@ -40,18 +40,14 @@ def block_at(
     newest = repository.head(entry.id).hash if head is None else head
     last = chains.row(entry.id, newest)
     if last is None:
-        raise NotFound(
-            "block", str(newest), hint=f"it is not in the chain of {entry.alias}: `odf log` lists its blocks"
-        )
+        raise _no_block(entry, newest)
     if moment is None:
         return last
     if isinstance(moment, Instant):
         return _last_at(entry, moment, last, repository)
     found = chains.row(entry.id, moment)
     if found is None:
-        raise NotFound(
-            "block", str(moment), hint=f"it is not in the chain of {entry.alias}: `odf log` lists its blocks"
-        )
+        raise _no_block(entry, moment)
     if found.sequence_number > last.sequence_number:
         raise InvalidRequest(
             f"block {found.sequence_number} of {entry.alias} is after block {last.sequence_number}, up to which it is read",
@@ -77,7 +73,7 @@ def state_at(entry: CatalogEntry, block: BlockRow, *, repository: Repository) ->
 
 def _last_at(entry: CatalogEntry, moment: Instant, head: BlockRow, repository: Repository) -> BlockRow:
     """The last block at or before a moment: system times never decrease along a chain."""
-    low, high, found = 0, head.sequence_number, None
+    low, high, found, first = 0, head.sequence_number, None, head
     while low <= high:
         middle = (low + high) // 2
         row = next(iter(repository.chains.rows_down(entry.id, from_sequence=middle)), None)
@@ -86,7 +82,20 @@ def _last_at(entry: CatalogEntry, moment: Instant, head: BlockRow, repository: R
         if row.system_time <= moment:
             low, found = middle + 1, row
         else:
-            high = middle - 1
+            high, first = middle - 1, row
     if found is None:
-        raise NotFound("state", f"at {moment}", hint=f"{entry.alias} came later")
+        raise NotFound(
+            "state",
+            f"at {moment}",
+            hint=f"{entry.alias} came later: give {first.system_time}, the time of its first block, or a later one",
+        )
     return found
+
+
+def _no_block(entry: CatalogEntry, block: Multihash) -> NotFound:
+    return NotFound(
+        "block",
+        str(block),
+        hint=f"it is not in the chain of {entry.alias}, or no longer, if history was rewritten: "
+        f"`odf log {entry.alias}` lists its blocks",
+    )
