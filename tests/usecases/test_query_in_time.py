@@ -96,7 +96,11 @@ WRONG = [
     ("select * from as_at('readings', 'yesterday')", "neither an RFC 3339 time nor the hash", "f1620.."),
     ("select * from as_at('readings', '2026-01-31')", "not an RFC 3339 time", "2026-01-31T12:00:00Z"),
     (f"select * from as_at('readings', 'f1620{'0' * 64}')", "block not found", "odf log"),
-    ("select * from as_at('readings', '1970-01-01T00:00:00Z')", "came later", "the time of its first block, or a later one"),
+    (
+        "select * from as_at('readings', '1970-01-01T00:00:00Z')",
+        "came later",
+        "the time of its first block, or a later one",
+    ),
     ("select * from changes('readings', '9999-01-01T00:00:00Z', '2030-01-01T00:00:01Z')", "", "earlier moment first"),
 ]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from odfabric.errors import InvalidRequest, LimitExceeded, NotFound, Place
+from odfabric.errors import InvalidQuery, InvalidRequest, LimitExceeded, NotFound, Place
 from odfabric.formats.identifiers.references import parse_dataset_ref
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.data_schema import DataSchema
@@ -25,12 +25,14 @@ from odfabric.model.table_function import CallRefusal, TableCall
 from odfabric.ports.engine import Engine, ProgressListener
 from odfabric.usecases.chain.moments import block_at
 from odfabric.usecases.chain.repository import Repository
+from odfabric.usecases.queries.later_names import explain_later_names
 from odfabric.usecases.queries.query_tables import NamedTable, QueryTables, names_records, table_of
 from odfabric.usecases.queries.table_functions import (
     Calling,
     CallTable,
     Explain,
     Find,
+    ReadSlices,
     calls_of,
     is_why,
     resolved,
@@ -120,7 +122,7 @@ def query_data(
     """
     _check_request(request, limits)
     repository = travel.repository
-    pinned = _pinned(request, repository)
+    pinned, absent = _pinned(request, repository)
     calls = calls_of(request.sql)
     find = partial(_find, pinned=pinned if request.datasets is not None else None, asked=request, repository=repository)
     calling = Calling(
@@ -134,20 +136,22 @@ def query_data(
     called = [NamedTable("", what, call) for call, what in found.items()]
     tables = QueryTables(travel, folder, tuple(named + called), rows_suffice=not names_records(request.sql))
     output = folder / "answer"
-    result = _run(
-        QueryRequest(
-            sql=request.sql,
-            inputs=tables.inputs(),
-            skip=request.skip,
-            limit=min(request.limit, limits.rows_max),
-            bytes_max=limits.bytes_max,
-            wall_ms_max=int(limits.wall_s_max * 1000),
-            output_path=output.relative_to(travel.exchange.root).as_posix(),
-        ),
-        tables,
-        engine,
-        progress,
+    asked = QueryRequest(
+        sql=request.sql,
+        inputs=tables.inputs(),
+        skip=request.skip,
+        limit=min(request.limit, limits.rows_max),
+        bytes_max=limits.bytes_max,
+        wall_ms_max=int(limits.wall_s_max * 1000),
+        output_path=output.relative_to(travel.exchange.root).as_posix(),
     )
+    try:
+        result = _run(asked, tables, engine, progress)
+    except InvalidQuery as error:
+        explain_later_names(
+            error, absent, [each.what for each in named + called if isinstance(each.what, ReadSlices)], repository
+        )
+        raise
     return QueryAnswer(
         path=output,
         rows=result.rows,
@@ -194,26 +198,31 @@ def _entries(repository: Repository) -> Iterator[CatalogEntry]:
         after = page[-1].alias
 
 
-def _pinned(request: QueryData, repository: Repository) -> tuple[PinnedDataset, ...]:
-    """The datasets of a query, each with the block up to which it is read."""
+def _pinned(request: QueryData, repository: Repository) -> tuple[tuple[PinnedDataset, ...], Mapping[str, str]]:
+    """The datasets of a query, each with the block up to which it is read.
+
+    With them those that came later, by their names in small letters, and what to write instead.
+    """
     if request.datasets is not None:
-        return tuple(_at(each, request.as_at, repository) for each in request.datasets)
+        return tuple(_at(each, request.as_at, repository) for each in request.datasets), {}
     named = list(_mentioned(without_calls(request.sql), repository))
     if isinstance(request.as_at, Multihash) and len({each.id for each in named}) > 1:
         raise InvalidRequest(
             "a block is one of one dataset, and the query reads several",
             place=Place(field="asAt"),
-            hint="give a time, or pin each dataset: datasets: [{id, alias, blockHash}]",
+            hint="give a time, or name a block of each: as_at('account/dataset', 'f1620..') in FROM, "
+            "or datasets: [{id, alias, blockHash}] of POST /query",
         )
-    found = []
+    found, absent = [], {}
     for each in named:
         try:
             found.append(_at(each, request.as_at, repository))
-        except NotFound:
+        except NotFound as error:
             # What came later was not there; a block that is of no such dataset is a mistake.
             if not isinstance(request.as_at, Instant):
                 raise
-    return tuple(found)
+            absent[each.alias.lower()] = error.hint or ""
+    return tuple(found), absent
 
 
 def _at(dataset: PinnedDataset, moment: SystemMoment | None, repository: Repository) -> PinnedDataset:
