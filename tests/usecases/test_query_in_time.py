@@ -57,7 +57,7 @@ def test_functions_give_rows_and_changes(committed: Committed) -> None:
 @pytest.mark.parametrize("number", range(4))
 def test_a_parameter_is_a_function_for_all(committed: Committed, number: int) -> None:
     at: SystemMoment
-    for at in (committed.times[number], committed.heads[number].hash):
+    for at in (committed.times[number], committed.heads[number].hash, committed.heads[number].sequence_number):
         named = found(committed, f"select * from as_at('readings', '{at}')")
         assert found(committed, "select * from to_table('readings')", as_at=at) == named
         for year in ("1969", "1970", "1972", "9999"):
@@ -93,9 +93,14 @@ WRONG = [
     ("select * from to_table('nothing')", "dataset not found: nothing", "to_table('account/dataset')"),
     ("select * from to_table('!')", "to_table", ""),
     ("select * from as_at('readings')", "as_at has 2 arguments, not 1", "as_at('account/dataset'"),
-    ("select * from as_at('readings', 'yesterday')", "neither an RFC 3339 time nor the hash", "f1620.."),
+    ("select * from as_at('readings', 'yesterday')", "neither an RFC 3339 time nor a block", "12 or f1620.."),
     ("select * from as_at('readings', '2026-01-31')", "not an RFC 3339 time", "2026-01-31T12:00:00Z"),
     (f"select * from as_at('readings', 'f1620{'0' * 64}')", "block not found", "odf log"),
+    (
+        "select * from as_at('readings', '#99')",
+        "block not found: number 99",
+        "numbered 0 to 5: `odf log local/readings`",
+    ),
     (
         "select * from as_at('readings', '1970-01-01T00:00:00Z')",
         "came later",
@@ -137,9 +142,15 @@ def test_moments_of_a_whole_query_are_judged(committed: Committed) -> None:
     pins = (PinnedDataset(id=committed.entry.id, alias="r"),)
     with pytest.raises(NotFound):
         found(committed, "select * from r", datasets=pins, as_at=Instant(0))
-    committed.memory.add(ROOT.replace("readings", "others"))
+    other = committed.memory.add(ROOT.replace("readings", "others"))
+    for block in (committed.heads[1].hash, committed.heads[1].sequence_number):
+        with pytest.raises(InvalidRequest, match="the query reads several"):
+            found(committed, "select * from readings, others", as_at=block)
     with pytest.raises(InvalidRequest, match="the query reads several"):
-        found(committed, "select * from readings, others", as_at=committed.heads[1].hash)
+        found(committed, "select * from to_table('readings'), to_table('others')", as_at=1)
+    pins = (*pins, PinnedDataset(id=other.id, alias="o"))
+    with pytest.raises(InvalidRequest, match="the query reads several"):
+        found(committed, "select * from r, o", datasets=pins, as_at=1)
 
 
 def test_the_columns_are_those_of_the_block(committed: Committed) -> None:

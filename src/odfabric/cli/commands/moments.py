@@ -9,7 +9,7 @@ from odfabric.formats.identifiers.moments import parse_event_moment, parse_syste
 AS_AT = typer.Option(
     "",
     "--as-at",
-    help="What was known then: a block by its hash, or an RFC 3339 time for the last block at or before it",
+    help="What was known then: a block by its number or hash, or an RFC 3339 time for the last block at or before it",
 )
 AS_OF = typer.Option("", "--as-of", help="What held then: an RFC 3339 time, compared with the rows' event times")
 

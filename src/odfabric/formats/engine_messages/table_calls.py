@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from odfabric.model.table_function import TableCall
 
 TABLE_FUNCTIONS: Mapping[str, str] = {
-    "as_at": "as_at('account/dataset', '2026-01-31T12:00:00Z'), or with the hash of a block",
+    "as_at": "as_at('account/dataset', '2026-01-31T12:00:00Z'), or with a block's number or hash",
     "as_of": "as_of('account/dataset', '2026-01-31T12:00:00Z'), and as a third argument the time or block of as_at",
-    "changes": "changes('account/dataset', 'from', 'to'), each a time or the hash of a block; without the last up to the newest",
+    "changes": "changes('account/dataset', 'from', 'to'), each a time or a block's number or hash; without the last up to the newest",
     "to_table": "to_table('account/dataset')",
     "why": "why('account/dataset', 17) with the offset of a record, then 'column' for one cell, then a number of datasets or 'all'",
 }

@@ -12,16 +12,29 @@ NUMBER_DIGITS_MAX = 12
 
 
 def named_block(entry: CatalogEntry, named: Multihash | int, *, repository: Repository) -> BlockRow:
-    """The block with a hash or a sequence number. Raises NotFound."""
+    """The block with a hash or a sequence number. Raises NotFound, for a number naming those that there are."""
     if isinstance(named, int):
         found = next(iter(repository.chains.rows_down(entry.id, from_sequence=named)), None)
         row = found if found is not None and found.sequence_number == named else None
     else:
         row = repository.chains.row(entry.id, named)
-    if row is None:
-        shown = f"number {named}" if isinstance(named, int) else str(named)
-        raise NotFound("block", shown, hint=f"`odf log {entry.alias}` lists the blocks of its chain")
-    return row
+    if row is not None:
+        return row
+    if isinstance(named, int):
+        head = repository.head(entry.id).sequence_number
+        hint = f"the blocks of {entry.alias} are numbered 0 to {head}: `odf log {entry.alias}` lists them"
+        raise NotFound("block", f"number {named}", hint=hint)
+    raise no_block(entry, named)
+
+
+def no_block(entry: CatalogEntry, block: Multihash) -> NotFound:
+    """The refusal of a hash that is not in the chain."""
+    return NotFound(
+        "block",
+        str(block),
+        hint=f"it is not in the chain of {entry.alias}, or no longer, if history was rewritten: "
+        f"`odf log {entry.alias}` lists its blocks",
+    )
 
 
 def parse_block(text: str) -> Multihash | int:

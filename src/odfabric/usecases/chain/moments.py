@@ -20,6 +20,7 @@ from odfabric.model.metadata import (
 )
 from odfabric.model.moment import SystemMoment
 from odfabric.model.multihash import Multihash
+from odfabric.usecases.chain.block_reference import named_block, no_block
 from odfabric.usecases.chain.repository import Repository
 
 _READING_CHANGES_BY = frozenset(
@@ -40,14 +41,12 @@ def block_at(
     newest = repository.head(entry.id).hash if head is None else head
     last = chains.row(entry.id, newest)
     if last is None:
-        raise _no_block(entry, newest)
+        raise no_block(entry, newest)
     if moment is None:
         return last
     if isinstance(moment, Instant):
         return _last_at(entry, moment, last, repository)
-    found = chains.row(entry.id, moment)
-    if found is None:
-        raise _no_block(entry, moment)
+    found = named_block(entry, moment, repository=repository)
     if found.sequence_number > last.sequence_number:
         raise InvalidRequest(
             f"block {found.sequence_number} of {entry.alias} is after block {last.sequence_number}, up to which it is read",
@@ -90,12 +89,3 @@ def _last_at(entry: CatalogEntry, moment: Instant, head: BlockRow, repository: R
             hint=f"{entry.alias} came later: give {first.system_time}, the time of its first block, or a later one",
         )
     return found
-
-
-def _no_block(entry: CatalogEntry, block: Multihash) -> NotFound:
-    return NotFound(
-        "block",
-        str(block),
-        hint=f"it is not in the chain of {entry.alias}, or no longer, if history was rewritten: "
-        f"`odf log {entry.alias}` lists its blocks",
-    )

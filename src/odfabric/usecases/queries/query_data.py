@@ -132,6 +132,7 @@ def query_data(
         explain=explaining(sum(map(is_why, calls))),
     )
     found = {call: resolved(call, calling) for call in calls}
+    _check_block_of_one(request, _read_as_known_then(request, pinned, found))
     named = [NamedTable(each.alias, table_of(each.id, each.block_hash, request.as_of, repository)) for each in pinned]
     called = [NamedTable("", what, call) for call, what in found.items()]
     tables = QueryTables(travel, folder, tuple(named + called), rows_suffice=not names_records(request.sql))
@@ -206,13 +207,7 @@ def _pinned(request: QueryData, repository: Repository) -> tuple[tuple[PinnedDat
     if request.datasets is not None:
         return tuple(_at(each, request.as_at, repository) for each in request.datasets), {}
     named = list(_mentioned(without_calls(request.sql), repository))
-    if isinstance(request.as_at, Multihash) and len({each.id for each in named}) > 1:
-        raise InvalidRequest(
-            "a block is one of one dataset, and the query reads several",
-            place=Place(field="asAt"),
-            hint="give a time, or name a block of each: as_at('account/dataset', 'f1620..') in FROM, "
-            "or datasets: [{id, alias, blockHash}] of POST /query",
-        )
+    _check_block_of_one(request, {each.id for each in named})
     found, absent = [], {}
     for each in named:
         try:
@@ -223,6 +218,27 @@ def _pinned(request: QueryData, repository: Repository) -> tuple[tuple[PinnedDat
                 raise
             absent[each.alias.lower()] = error.hint or ""
     return tuple(found), absent
+
+
+def _read_as_known_then(
+    request: QueryData, pinned: tuple[PinnedDataset, ...], found: Mapping[TableCall, CallTable | CallRefusal]
+) -> set[DatasetId]:
+    """The datasets for which the query names no block: tables, and those of calls."""
+    if request.datasets is not None:
+        return {each.id for each in request.datasets if each.block_hash is None}
+    called = {what.entry.id for what in found.values() if not isinstance(what, CallRefusal)}
+    return called | {each.id for each in pinned}
+
+
+def _check_block_of_one(request: QueryData, datasets: set[DatasetId]) -> None:
+    """A block of one dataset says nothing of others. Raises InvalidRequest."""
+    if len(datasets) > 1 and isinstance(request.as_at, Multihash | int):
+        raise InvalidRequest(
+            "a block is one of one dataset, and the query reads several",
+            place=Place(field="asAt"),
+            hint="give a time, or name a block of each: as_at('account/dataset', 'f1620..') in FROM, "
+            "or datasets: [{id, alias, blockHash}] of POST /query",
+        )
 
 
 def _at(dataset: PinnedDataset, moment: SystemMoment | None, repository: Repository) -> PinnedDataset:

@@ -57,6 +57,9 @@ def test_a_moment_is_a_block_or_a_time_and_what_held_then(client: httpx.Client, 
     found = client.get(f"{filled}/state", params={"asOf": "2026-01-01T01:00:00+01:00"}).json()
     assert (found["asOf"], found["rows"]) == ("2026-01-01T00:00:00Z", 2)
     assert cities(client, f"{filled}/state", asAt=heads[0], asOf="2026-01-01T00:00:00Z") == ["B"]
+    number = client.get(f"{filled}/state", params={"asAt": heads[0]}).json()["sequenceNumber"]
+    for written in (f"{number}", f"#{number}"):
+        assert client.get(f"{filled}/state", params={"asAt": written}).json()["block"] == heads[0]
     assert cities(client, f"{filled}/state", asOf="2025-12-31T23:59:59.999Z") == []
 
 
@@ -76,6 +79,9 @@ def test_the_tail_is_as_known_then(client: httpx.Client, filled: str, heads: lis
     [
         ({"asAt": "yesterday"}, 400),
         ({"asAt": "1970-01-01T00:00:00Z"}, 404),
+        ({"asAt": "99"}, 404),
+        ({"asAt": "1234567890123"}, 400),
+        ({"asAt": "-1"}, 400),
         ({"asOfBlock": "nothing"}, 400),
         ({"asOfBlock": "f1620" + "0" * 64}, 404),
         ({"asAt": "2030-01-01T00:00:00Z", "asOfBlock": "f1620" + "0" * 64}, 400),

@@ -11,7 +11,7 @@ from odfabric.model.moment import SystemMoment
 AS_AT = Query(
     alias="asAt",
     max_length=200,
-    description="What was known then: a block by its hash, or an RFC 3339 time for the last block at or before it",
+    description="What was known then: a block by its number or hash, or an RFC 3339 time for the last block at or before it",
 )
 AS_OF = Query(
     alias="asOf",

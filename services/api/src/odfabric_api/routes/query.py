@@ -56,7 +56,7 @@ class QueryBody(JsonModel):
         None,
         alias="asAt",
         max_length=200,
-        description="Datasets without a block are read as known then: an RFC 3339 time, or a block's hash if there is one dataset",
+        description="Datasets without a block are read as known then: an RFC 3339 time, or a block's number or hash if there is one dataset",
     )
     as_of: str | None = Field(
         None,
