@@ -57,7 +57,10 @@ class TestSources:
         assert source(memory, "node/flights") == f"{NODE}carol/flights/"
         assert source(memory, "node/bob/flights") == f"{NODE}bob/flights/"
         memory.peers.peers[NODE] = MemoryPeer(own_account=None)
-        assert source(memory, "node/flights") == f"{NODE}flights/"
+        with pytest.raises(InvalidRequest, match="nobody is logged in there") as refused:
+            source(memory, "node/flights")
+        assert "`odf login https://node.example`" in str(refused.value.hint)
+        assert "node/ACCOUNT/flights" in str(refused.value.hint)
         memory.peers.peers[NODE] = MemoryPeer(has_accounts=False, own_account=Name("carol"))
         assert source(memory, "node/flights") == f"{NODE}flights/"
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from odfabric.cli.backends.cursor_backends import PathOf, Send
 
@@ -14,6 +17,26 @@ if TYPE_CHECKING:
     from odfabric.model.commit import CatalogEntry
     from odfabric.model.jobs.job import Job
     from odfabric.wiring import Node
+
+
+_FILE_URL = re.compile(r"file:(?://(?:localhost(?=/))?)?(.*)", re.ASCII | re.IGNORECASE | re.DOTALL)
+
+
+def place_written(text: str) -> str:
+    """The whole URL of a folder that is named by a path or a relative URL; other texts as they are.
+
+    What is kept of it must mean the same folder to a command that runs elsewhere.
+    """
+    if text in (".", "..", "~") or text.startswith(("./", "../", "~/", "/")):
+        return _uri(Path(text).expanduser())
+    found = _FILE_URL.fullmatch(text)
+    if found is None or not found[1] or found[1].startswith("/"):
+        return text
+    return _uri(Path(unquote(found[1])))
+
+
+def _uri(folder: Path) -> str:
+    return Path(os.path.abspath(folder)).as_uri()
 
 
 class SharingBackend(Protocol):
@@ -68,7 +91,7 @@ class WorkspaceSharing:
         """See the protocol."""
         from odfabric.usecases.transfer.repositories import repository_value
 
-        made = self._node.sharing.repositories.add(name, url, shared=shared, by=self._node.operator)
+        made = self._node.sharing.repositories.add(name, place_written(url), shared=shared, by=self._node.operator)
         return repository_value(made)
 
     def remove(self, name: str, *, shared: bool) -> None:
@@ -81,7 +104,7 @@ class WorkspaceSharing:
 
     def is_remote(self, ref: str) -> bool:
         """See the protocol."""
-        return self._node.sharing.names.is_remote(ref, self._node.operator)
+        return self._node.sharing.names.is_remote(place_written(ref), self._node.operator)
 
     def push(self, ref: str, *, to: str | None, force: bool, public: bool = False) -> dict[str, Any]:
         """See the protocol."""
@@ -89,7 +112,7 @@ class WorkspaceSharing:
         from odfabric.model.people.account import Visibility
 
         visibility = Visibility.PUBLIC if public else Visibility.PRIVATE
-        wish = SendWish(to=to, force=force, visibility=visibility)
+        wish = SendWish(to=None if to is None else place_written(to), force=force, visibility=visibility)
         return dict(self._finish(self._node.sharing.push(self._resolve(ref), wish, by=self._node.operator)))
 
     def aliases(self, ref: str) -> list[dict[str, Any]]:

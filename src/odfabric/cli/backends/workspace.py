@@ -236,8 +236,10 @@ class WorkspaceBackend:
         recompute: bool = False,
     ) -> dict[str, object]:
         """Bring a dataset up to date and wait. `url` may name a dataset of a repository."""
+        from odfabric.cli.backends.sharing_backends import place_written
+
         alias, dataset = None, None
-        url = None if url is None else self._node.sharing.names.source_url(url, self._node.operator)
+        url = None if url is None else self._node.sharing.names.source_url(place_written(url), self._node.operator)
         try:
             entry = self._resolve(ref)
             alias, dataset = entry.alias, entry.id

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from odfabric.cli.context import backend_of, context_of
+from odfabric.cli.output import counted
 from odfabric.errors import AlreadyExists, InvalidRequest, NotFound, Place
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def show_report(output: Output, url: str, report: dict[str, object]) -> None:
     """The report of a dataset elsewhere, as `odf verify` prints it."""
     found = report["errors"]
     assert isinstance(found, list)
-    verdict = "verified" if not found else f"{len(found)} problem(s)"
+    verdict = "verified" if not found else counted(len(found), "problem")
     output.result(None, f"{url}: {verdict}; blocks: {report['blocks']}, objects: {report['objects']}")
     output.result(None, f"  dataset   {report['id']}")
     signed = report["signed"]

@@ -6,6 +6,7 @@ import typer
 
 from odfabric.cli.backends.backend import JobFailed
 from odfabric.cli.context import backend_of, context_of
+from odfabric.cli.output import counted
 from odfabric.cli.transfer_progress import sized
 from odfabric.errors import OdfError
 
@@ -28,7 +29,7 @@ def add(
     context: typer.Context,
     name: str = NAME,
     url: str = typer.Argument(
-        help="odf+https://host/, https://host/, s3://bucket/folder, s3+https://host/bucket/folder or file:///folder"
+        help="odf+https://host/, https://host/, s3://bucket/folder, s3+https://host/bucket/folder, file:///folder or ./folder"
     ),
     shared: bool = SHARED,
 ) -> None:
@@ -116,10 +117,13 @@ def push(
 def _said_of(sent: dict[str, object]) -> str:
     if sent["upToDate"]:
         return f"{sent['to']} is up to date"
-    size = sent["bytes"]
+    blocks, objects, size = sent["blocks"], sent["objects"], sent["bytes"]
+    assert isinstance(blocks, int)
+    assert isinstance(objects, int)
     assert isinstance(size, int)
     replaced = f", replacing {sent['replacedBlocks']}" if sent["replacedBlocks"] else ""
-    return f"pushed to {sent['to']}: {sent['blocks']} blocks{replaced}, {sent['objects']} objects, {sized(size)}"
+    moved = f"{counted(blocks, 'block')}{replaced}, {counted(objects, 'object')}, {sized(size)}"
+    return f"pushed to {sent['to']}: {moved}"
 
 
 def search(

@@ -35,16 +35,28 @@ def checked_repository_url(url: str) -> str:
     except ValueError as error:
         raise InvalidRequest(f"not a URL: {error}", place=place) from None
     if parts.query or parts.fragment or "?" in url or "#" in url:
-        raise InvalidRequest("the URL of a repository has no query", place=place, hint="leave out what follows ? or #")
+        raise InvalidRequest(
+            "the URL of a repository takes no query", place=place, hint="leave out what follows ? or #"
+        )
     if "@" in parts.netloc:
         raise InvalidRequest(
-            "the URL of a repository holds no credential",
-            place=place,
-            hint="log in (`odf login`), or set the token of its origin (ODF_REMOTE_TOKENS)",
+            "the URL of a repository must hold no credential", place=place, hint=_credential_hint(scheme)
         )
     if scheme != "file" and not parts.netloc:
         raise InvalidRequest("the URL names no host", place=place, hint=f"e.g. {scheme}://host/")
+    try:
+        parts.port  # noqa: B018 - reading it judges it
+    except ValueError:
+        raise InvalidRequest(
+            f"the port in {parts.netloc} is not a number up to 65535", place=place, hint=f"e.g. {scheme}://host:8080/"
+        ) from None
     return url.rstrip("/") + "/"
+
+
+def _credential_hint(scheme: str) -> str:
+    if scheme in ("s3", "s3+http", "s3+https"):
+        return "leave it out, and set the keys of the bucket in ODF_REMOTE_S3_KEYS"
+    return "leave it out, and log in (`odf login`) or set the token of its origin in ODF_REMOTE_TOKENS"
 
 
 def find_repository(name: Name, repositories: Sequence[RemoteRepository]) -> RemoteRepository | None:

@@ -34,7 +34,11 @@ def scheme_of(url: str) -> str:
     scheme, colon, _ = url.partition(":")
     scheme = scheme.lower()
     if not colon:
-        raise InvalidRequest("not a URL", place=Place(field="url"), hint=f"begin with one of {_listed(SERVED_SCHEMES)}")
+        raise InvalidRequest(
+            "not a URL",
+            place=Place(field="url"),
+            hint=f"a folder is file:///its/whole/path; other places begin with one of {_listed(SERVED_SCHEMES[1:])}",
+        )
     if scheme not in SERVED_SCHEMES:
         raise UnsupportedProtocol(
             f"datasets are not moved over {scheme}://",

@@ -16,7 +16,7 @@ from odfabric.domain.transfer.addressing import (
     single_push_target,
     single_repository,
 )
-from odfabric.domain.transfer.direction import SMART_SCHEMES, scheme_of
+from odfabric.domain.transfer.direction import SMART_SCHEMES, scheme_of, without_smart_prefix
 from odfabric.errors import InvalidRequest, Place
 from odfabric.formats.identifiers.references import parse_dataset_push_target, parse_dataset_ref_any
 from odfabric.model.commit import CatalogEntry
@@ -117,18 +117,25 @@ class RemoteNames:
         """The name that the dataset has there already, else the one it has here."""
         account, name = entry.alias.account, entry.alias.name
         if scheme_of(repository.url) in SMART_SCHEMES:
-            account = self._account(repository)
+            account = self._account(repository, name)
             name = self.nodes.name_of(repository.url, entry.id) or name
         alias = str(DatasetAliasRemote(repository.name, account, name))
         return PushTarget(url=dataset_url(repository.url, account, name), alias=alias)
 
     def _url(self, repository: RemoteRepository, account: Name | None, name: Name) -> str:
         if account is None and scheme_of(repository.url) in SMART_SCHEMES:
-            account = self._account(repository)
+            account = self._account(repository, name)
         return dataset_url(repository.url, account, name)
 
-    def _account(self, repository: RemoteRepository) -> Name | None:
-        """The account of our token there, on a node that has accounts."""
+    def _account(self, repository: RemoteRepository, name: Name) -> Name | None:
+        """The account of our token there, None on a node that has no accounts. Raises InvalidRequest."""
         if not self.nodes.has_accounts(repository.url):
             return None
-        return self.nodes.own_account(repository.url)
+        account = self.nodes.own_account(repository.url)
+        if account is None:
+            node = without_smart_prefix(repository.url).rstrip("/")
+            raise InvalidRequest(
+                f"{repository.name} is a node with accounts, and nobody is logged in there",
+                hint=f"`odf login {node}` does so; a dataset of another account is {repository.name}/ACCOUNT/{name}",
+            )
+        return account

@@ -113,12 +113,29 @@ class TestRepositoryUrl:
             "https://[secret/",
             "https://node.example/" + "x" * 1000,
             "https://nöde.example/",
+            "https://node.example:65536/",
+            "s3+http://secret:secret@host/bucket",
         ],
     )
     def test_what_holds_a_credential_or_is_no_folder_is_refused(self, url: str) -> None:
         with pytest.raises(InvalidRequest) as refused:
             checked_repository_url(url)
         assert "secret" not in str(refused.value)
+
+    @pytest.mark.parametrize(
+        ("url", "remedy"),
+        [
+            ("s3+https://key:secret@host/bucket", "ODF_REMOTE_S3_KEYS"),
+            ("odf+https://user:secret@host/", "odf login"),
+            ("https://host/?x=1", "leave out what follows"),
+            ("https://host:99999/", "https://host:8080/"),
+            ("shelf", "file:///its/whole/path"),
+        ],
+    )
+    def test_a_refusal_says_what_to_write(self, url: str, remedy: str) -> None:
+        with pytest.raises(InvalidRequest) as refused:
+            checked_repository_url(url)
+        assert remedy in (refused.value.hint or "")
 
     @given(st.text(max_size=40))
     def test_any_text_is_kept_or_refused(self, text: str) -> None:

@@ -25,7 +25,10 @@ class MemoryRepositories:
                 hold_account(self._store, repository.account)
             known = self.of(repository.account)
             if any(each.name == repository.name for each in known):
-                raise AlreadyExists(f"a repository {repository.name} is known already", hint="remove it first")
+                raise AlreadyExists(
+                    f"a repository {repository.name} is known already",
+                    hint=f"choose another name, or forget it with `odf repo remove {repository.name}`",
+                )
             if len(known) >= maximum:
                 raise LimitExceeded("too many repositories", limit="repositories_per_account_max", maximum=maximum)
             self._store.repositories[repository.account, repository.name] = repository

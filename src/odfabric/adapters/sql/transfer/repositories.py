@@ -44,7 +44,10 @@ class SqlRepositories:
             if connection.execute(known).one_or_none() is None and connection.execute(counted).scalar_one() >= maximum:
                 raise LimitExceeded("too many repositories", limit="repositories_per_account_max", maximum=maximum)
             if not insert_new(connection, repositories, values):
-                raise AlreadyExists(f"a repository {repository.name} is known already", hint="remove it first")
+                raise AlreadyExists(
+                    f"a repository {repository.name} is known already",
+                    hint=f"choose another name, or forget it with `odf repo remove {repository.name}`",
+                )
             insert_audit(connection, audit)
 
     def of(self, account: AccountId | None) -> Sequence[RemoteRepository]:
