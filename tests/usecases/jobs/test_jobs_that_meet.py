@@ -158,7 +158,10 @@ def test_a_copy_cannot_take_the_place_of_a_dataset_that_is_here(memory: MemoryNo
     alias = DatasetAlias(memory.node.account, Name("second"))
     job = memory.node.requests.pull(PullRequest(dataset=None, alias=alias, url="https://elsewhere.example/x"))
     ended = memory.finish(job)
-    assert (json.loads(ended.error or "")["code"], ended.attempts) == ("already-exists", 1)
+    problem = json.loads(ended.error or "")
+    assert (problem["code"], ended.attempts) == ("already-exists", 1)
+    assert problem["message"] == "local/readings is this dataset already"
+    assert "`odf pull local/readings`" in problem["hint"]
     assert memory.objects.read_ref(alias_key(entry.id)) == "local/readings"
 
 

@@ -249,9 +249,9 @@ class TestPush:
 
         parties.ours.remotes.publish_store(PLACE, parties.theirs.objects, prefix=dataset_prefix(there.id))
         before = parties.theirs.node.datasets.head(there)
-        assert parties.smart_push()["code"] == "chains-diverged"
-        refused = parties.smart_push(force=True)
-        assert (refused["code"], "id or kind is restricted" in refused["message"]) == ("invalid-request", True)
+        for force in (False, True):
+            refused = parties.smart_push(force=force)
+            assert (refused["code"], "id or kind is restricted" in refused["message"]) == ("invalid-request", True)
         assert parties.theirs.node.datasets.head(there) == before
 
     @pytest.mark.parametrize("evolved", [False, True], ids=["new", "updated"])

@@ -83,7 +83,7 @@ class EgressGuard:
             # Which address a name stands for is the inner network's business, not the user's.
             raise AccessDenied(
                 f"host {host} is not a public address: {why}",
-                hint="only public addresses can be reached, the operator may allow others (egress_allow)",
+                hint="only public addresses can be reached; ODF_EGRESS_ALLOW (egress_allow) lists others that are allowed",
             )
         if port not in self._ports:
             self._refuse_port(port)

@@ -19,7 +19,7 @@ from odfabric.adapters.http.egress import Answer, Egress, SizeLimit
 from odfabric.adapters.http.partial_downloads import PartialDownloads
 from odfabric.adapters.http.retry_after import retry_after_s
 from odfabric.adapters.http.url import HttpUrl
-from odfabric.domain.sources.remote_answers import failed_answer
+from odfabric.domain.sources.remote_answers import failed_answer, login_hint
 from odfabric.errors import (
     AccessDenied,
     CorruptedSource,
@@ -209,7 +209,7 @@ class HttpRemoteDataset:
                 case 206 if conditions and _begins(answer) == conditions[0][1].removeprefix("bytes=").rstrip("-"):
                     yield answer
                 case 401:
-                    raise Unauthenticated(f"{self._shown} wants a valid token", hint="log in there, or give its token")
+                    raise Unauthenticated(f"{self._shown} wants a valid token", hint=login_hint(self._shown))
                 case 403:
                     raise AccessDenied(f"{self._shown} refuses this account")
                 case status:

@@ -13,9 +13,9 @@ from urllib.parse import quote, urlencode
 
 from odfabric.adapters.http.egress import Egress, SizeLimit
 from odfabric.adapters.http.url import parse_http_url
-from odfabric.domain.sources.remote_answers import failed_answer
+from odfabric.domain.sources.remote_answers import failed_answer, login_hint
 from odfabric.domain.transfer.direction import without_smart_prefix
-from odfabric.errors import CorruptedSource, Determinate, Indeterminate, InvalidName
+from odfabric.errors import CorruptedSource, Determinate, Indeterminate, InvalidName, Unauthenticated
 from odfabric.formats.identifiers.references import parse_name
 from odfabric.model.identity import DatasetId, Name
 from odfabric.ports.transfer.nodes import WHY_BYTES_LIMIT, FoundDataset
@@ -95,7 +95,7 @@ class HttpRemoteNodes:
     def search(self, url: str, words: str, *, limit: int) -> Sequence[FoundDataset]:
         """See the port."""
         asked = urlencode({"q": words, "limit": str(min(limit, 100))} if words else {"limit": str(min(limit, 100))})
-        found = self._asked(url, f"datasets?{asked}")
+        found = self._asked(url, f"datasets?{asked}", by_account=True)
         listed = found.get("datasets") if isinstance(found, Mapping) else None
         if not isinstance(listed, list):
             raise CorruptedSource(
@@ -105,16 +105,20 @@ class HttpRemoteNodes:
             _found(each) for each in listed[:limit] if isinstance(each, Mapping) and isinstance(each.get("alias"), str)
         ]
 
-    def _asked(self, url: str, path: str) -> Any:
+    def _asked(self, url: str, path: str, *, by_account: bool = False) -> Any:
         """The JSON value of an answer 200.
 
-        None for a refusal or an absence (4xx), which says nothing of the node.
+        None for a refusal or an absence (4xx), which says nothing of the node. Raises Unauthenticated for a token that is not valid there,
+        if the answer depends on the account.
         """
         base = without_smart_prefix(url).rstrip("/") + "/"
         token = self._token_of(base)
         headers = [("Authorization", f"Bearer {token}")] if token else []
         limit = SizeLimit(name="answer_bytes_max", bytes_max=ANSWER_BYTES_MAX)
         with self._egress.get(base + path, headers=headers, limit=limit) as answer:
+            if answer.status == 401 and by_account:
+                shown = self._shown(base)
+                raise Unauthenticated(f"{shown} wants a valid token", hint=login_hint(shown))
             if 400 <= answer.status <= 499:
                 return None
             if answer.status != 200:

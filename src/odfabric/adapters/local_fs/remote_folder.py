@@ -74,8 +74,12 @@ class FolderRemoteDataset:
 
     def head(self) -> Multihash:
         """Its head."""
-        with self._open(HEAD, "dataset", self._url) as file:
-            text = file.read(REF_CHARACTERS_MAX + 1)
+        try:
+            with self._open(HEAD, "dataset", self._url) as file:
+                text = file.read(REF_CHARACTERS_MAX + 1)
+        except NotFound as error:
+            error.hint = f"there is no {HEAD}: check the place, `odf search REPOSITORY` lists it"
+            raise
         try:
             return parse_ref(text.decode("ascii"))
         except (InvalidName, UnicodeDecodeError):

@@ -47,7 +47,9 @@ class StoredRemoteDataset:
         except (LimitExceeded, Corrupt):
             text = ""  # it is no hash, whatever else it is
         if text is None:
-            raise NotFound("dataset", self._shown)
+            raise NotFound(
+                "dataset", self._shown, hint=f"there is no {HEAD}: check the place, `odf search REPOSITORY` lists it"
+            )
         try:
             return parse_ref(text)
         except InvalidName:

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
+from odfabric.domain.sources.remote_answers import login_hint
 from odfabric.domain.transfer.direction import SMART_SCHEMES, scheme_of, without_smart_prefix
 from odfabric.errors import (
     AccessDenied,
@@ -176,12 +177,14 @@ def _refused(error: InvalidStatus, shown: str) -> OdfError:
     status, message = error.response.status_code, _message(error.response.body)
     match status:
         case 401:
-            return Unauthenticated(message or f"{shown} wants a valid token", hint="log in there, or give its token")
+            return Unauthenticated(message or f"{shown} wants a valid token", hint=login_hint(shown))
         case 403:
             return AccessDenied(message or f"{shown} refuses this account")
         case 404:
             return NotFound(
-                "dataset", shown, hint="it may be private there, or the node does not speak the Smart protocol"
+                "dataset",
+                shown,
+                hint="it may be private there, the account another one, or the node does not speak the Smart protocol",
             )
         case 429 | 500 | 502 | 503 | 504:
             return Determinate(f"{shown} answered {status}: {message or 'try again later'}")

@@ -5,6 +5,7 @@ Owns the protocol between commands and their two backends (`workspace`, `node_cl
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -340,6 +341,15 @@ def check_file(path: str) -> None:
         raise NotFound("file", path)
     if not is_file:
         raise InvalidRequest(f"{path} is not a file")
+
+
+def check_writable(path: Path, *, field: str) -> None:
+    """Raise InvalidRequest for a file that cannot be written, before there is something to write."""
+    if path.is_dir():
+        raise InvalidRequest(f"{path} is a folder", place=Place(field=field), hint="name a file in it")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        hint = "name a file in a folder that is there and that you may write to"
+        raise InvalidRequest(f"{path} cannot be written", place=Place(field=field), hint=hint)
 
 
 def media_type_of(path: str) -> str | None:

@@ -54,7 +54,12 @@ class WorkspaceHeads:
         def ignore(progress: EngineProgress) -> None:
             del progress
 
-        return self._node.sharing.verify(url, report=ignore)
+        return self._node.sharing.verify(self._url_of(url), report=ignore)
+
+    def _url_of(self, ref: str) -> str:
+        from odfabric.cli.backends.sharing_backends import place_written
+
+        return self._node.sharing.names.source_url(place_written(ref), self._node.operator)
 
     def rotate(self, ref: str) -> str:
         """See the protocol."""
@@ -120,9 +125,15 @@ def _unsealed(ref: str) -> InvalidRequest:
 
 
 def place_of(ref: str) -> str | None:
-    """The URL of a dataset elsewhere, or of a folder that is there; None for a name."""
+    """The URL of a dataset elsewhere, or of a folder; None for a name.
+
+    `a/b` is a folder only if a dataset is in it.
+    """
+    from odfabric.cli.backends.sharing_backends import place_written
+
     if "://" in ref:
         return ref
-    folder = Path(ref)
-    is_path = ref.startswith((".", "/", "~")) or "/" in ref
-    return folder.resolve().as_uri() if is_path and (folder / "refs").is_dir() else None
+    written = place_written(ref)
+    if written != ref:
+        return written
+    return Path(ref).resolve().as_uri() if "/" in ref and (Path(ref) / "refs").is_dir() else None

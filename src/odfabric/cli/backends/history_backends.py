@@ -64,7 +64,9 @@ class WorkspaceHistory:
 
     def reset(self, ref: str, to: str | int, *, expected: str) -> dict[str, Any]:
         """See the protocol."""
-        target = to if isinstance(to, int) else _hash(to)
+        from odfabric.usecases.chain.block_reference import parse_block
+
+        target = to if isinstance(to, int) else parse_block(to)
         done = self._node.history.reset(self._resolve(ref), target, expected=_hash(expected))
         self._node.background.relay_outbox()
         return done.to_value()

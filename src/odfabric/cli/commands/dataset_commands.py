@@ -18,7 +18,7 @@ from odfabric.cli.backends.backend import JobFailed, PushFile, check_file, media
 from odfabric.cli.commands.moments import AS_AT, AS_OF, event_moment, system_moment
 from odfabric.cli.context import backend_of, context_of, workspace_settings
 from odfabric.cli.ingest_results import said_of, show_trial
-from odfabric.errors import External, InvalidRequest, OdfError, Place
+from odfabric.errors import External, InvalidName, InvalidRequest, OdfError, Place
 from odfabric.model.instant import Instant
 from odfabric.model.people.account import Visibility
 
@@ -263,7 +263,7 @@ def pull(
     with backend_of(context_of(context), output, pulls=True) as backend:
         for number, ref in enumerate(refs, 1):
             url = ref if backend.sharing.is_remote(ref) else None
-            target = name or (ref.rstrip("/").rpartition("/")[2] if url else ref)
+            target = name or (_name_of_copy(ref) if url else ref)
             try:
                 pulled = backend.pull(
                     target,
@@ -295,6 +295,21 @@ def pull(
         output.document(results[0] if len(refs) == 1 else results)
     if failed:
         raise failed[0]
+
+
+def _name_of_copy(ref: str) -> str:
+    """The last part of a remote name. Raises InvalidRequest if that cannot name a dataset."""
+    from odfabric.formats.identifiers.references import parse_name
+
+    last = ref.partition("://")[2].partition("/")[2] if "://" in ref else ref
+    last = last.rstrip("/").rpartition("/")[2]
+    try:
+        return str(parse_name(last))
+    except InvalidName as error:
+        raise InvalidRequest(
+            f"{ref} ends with no name of a dataset: {last[:100]!r}",
+            hint=f"write the URL of a dataset, as https://host/account/dataset, or give the copy a name with --as; {error.hint}",
+        ) from None
 
 
 def log(context: typer.Context, ref: str = REF, limit: int = typer.Option(LOG_BLOCKS, "--limit", "-n", min=1)) -> None:

@@ -25,8 +25,10 @@ def register(app: typer.Typer) -> None:
 def reset(
     context: typer.Context,
     ref: str = REF,
-    block: str = typer.Argument("", help="Hash of the block that the head goes back to"),
-    to_seq: int | None = typer.Option(None, "--to-seq", min=0, help="Its sequence number instead; 0 is the seed"),
+    block: str = typer.Argument("", help="The block that the head goes back to, by its number or hash"),
+    to_seq: int | None = typer.Option(
+        None, "--to-seq", min=0, help="Its number, the same without a BLOCK; 0 is the seed"
+    ),
     expect: str = typer.Option("", help="Only if the head is this block; default: the head as it is now"),
     yes: bool = typer.Option(False, "--yes", "-y", help="Do not ask"),
 ) -> None:
@@ -35,7 +37,7 @@ def reset(
     Consumers get a reset, and datasets derived from it are marked: `odf pull --recompute` brings those up to date.
     """
     if (not block) == (to_seq is None):
-        raise InvalidRequest("a reset goes to one block", hint="give its hash, or its number by --to-seq")
+        raise InvalidRequest("a reset goes to one block", hint="give its number or its hash, as `odf log` shows them")
     target: str | int = block if to_seq is None else to_seq
     output = context_of(context).output
     with backend_of(context_of(context), output) as backend:

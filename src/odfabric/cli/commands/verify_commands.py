@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from odfabric.cli.backends.backend import VerifyWish, check_file
+from odfabric.cli.backends.backend import VerifyWish, check_file, check_writable
 from odfabric.cli.context import backend_of, context_of
 from odfabric.cli.output import counted
 from odfabric.errors import InvalidRequest
@@ -45,7 +46,7 @@ def verify(
 ) -> None:
     """Verify chains, objects and, by re-execution, transactions.
 
-    A URL or the path of a folder is a dataset elsewhere: its chain, its objects and its signed heads are verified, and nothing is kept of it.
+    A URL, REPOSITORY/[account/]dataset or the path of a folder is a dataset elsewhere: its chain, its objects and its signed heads are verified, and nothing is kept of it.
     Exit code 1 if anything is wrong.
     """
     from odfabric.cli.backends.head_backends import place_of
@@ -55,6 +56,8 @@ def verify(
         raise InvalidRequest("only one of --metadata-only and --data-only at a time")
     if len(refs) > 1 and (report or after or until):
         raise InvalidRequest("a report, and a range, is of one dataset", hint="verify one at a time")
+    if report:
+        check_writable(Path(report), field="--report")
     wish = VerifyWish(
         data=not metadata_only,
         replay=replay and not metadata_only and not data_only,
@@ -67,7 +70,8 @@ def verify(
     found = _Found()
     with backend_of(context_of(context), output, pulls=True) as backend:
         for ref in refs:
-            if (url := place_of(ref)) is not None:
+            url = place_of(ref) or (ref if "/" in ref and backend.sharing.is_remote(ref) else None)
+            if url is not None:
                 if report or fetch:
                     raise InvalidRequest(f"{ref} is elsewhere", hint="pull it, and verify the copy")
                 elsewhere = dict(backend.heads.verify(url))
@@ -116,6 +120,8 @@ def _show(output: Output, ref: str, answer: dict[str, Any]) -> None:
     for line in answer.get("notFetched", []):
         output.result(None, f"  {line}")
     output.result(None, f"{ref}: {'verified' if not problems else counted(len(problems), 'problem')}")
+    for line in answer.get("skipped", []):
+        output.result(None, f"  skipped: {line}")
     for problem in problems:
         output.result(None, f"  {problem['kind']}: {problem['message']}")
         for what in ("block", "object"):
@@ -185,7 +191,16 @@ def _write(path: str, document: object) -> object:
     from odfabric.formats.operations.verification_report import report_text
 
     assert isinstance(document, dict)
-    Path(path).write_text(report_text(document))
+    written = Path(path)
+    if written.exists() and not written.is_file():  # such as /dev/stdout
+        written.write_text(report_text(document))
+        return document
+    part = written.with_name(f".{written.name}.{os.getpid()}.part")
+    try:
+        part.write_text(report_text(document))
+        part.replace(written)
+    finally:
+        part.unlink(missing_ok=True)
     return document
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
+from odfabric.cli.backends.backend import check_writable
 from odfabric.cli.context import backend_of, context_of
 from odfabric.cli.output import counted
 from odfabric.errors import AlreadyExists, InvalidRequest, NotFound, Place
@@ -71,9 +73,10 @@ def export(
 ) -> None:
     """Write the private key that signs a dataset to a new file that only you may read."""
     output = context_of(context).output
-    passphrase = None if plain else _passphrase(passphrase_file, confirm=True)
     if file.exists():
         raise AlreadyExists(f"{file} exists already", hint="choose another name")
+    check_writable(file, field="FILE")
+    passphrase = None if plain else _passphrase(passphrase_file, confirm=True)
     with backend_of(context_of(context), output) as backend:
         document = backend.heads.export(ref, passphrase=passphrase)
     handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -134,6 +137,12 @@ def show_report(output: Output, url: str, report: dict[str, object]) -> None:
 
 def _passphrase(file: Path | None, *, confirm: bool) -> str:
     if file is None:
+        if not sys.stdin.isatty():
+            raise InvalidRequest(
+                "the passphrase is asked for on a terminal, and this is none",
+                place=Place(field="--passphrase-file"),
+                hint="write it into a file that only you may read, and name that with --passphrase-file",
+            )
         return str(typer.prompt("Passphrase", hide_input=True, confirmation_prompt=confirm, err=True))
     try:
         with file.open("rb") as opened:

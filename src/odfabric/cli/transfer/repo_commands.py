@@ -135,4 +135,6 @@ def search(
     output = context_of(context).output
     with backend_of(context_of(context), output, pulls=True) as backend:
         found = backend.sharing.search(repository, words)
-    output.rows(found)
+    # Folders and buckets are listed by names alone.
+    known = [name for name in ("alias", "id", "kind") if any(each[name] for each in found)]
+    output.rows(found if output.as_json else [{name: each[name] for name in known} for each in found])

@@ -7,6 +7,8 @@ Owns which answers are final and which are worth a repetition. Invariant: pure; 
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 from odfabric.errors import AccessDenied, Determinate, InvalidRequest, NotFound, OdfError, Place
 
 RETRY_AFTER_S_MAX = 31 * 24 * 3600
@@ -27,6 +29,13 @@ _NOT_MODIFIED = 304
 def is_final(status: int) -> bool:
     """Whether the same request would be answered the same way again."""
     return (300 <= status <= 399 and status != _NOT_MODIFIED) or (400 <= status <= 499 and status not in _OF_THE_MOMENT)
+
+
+def login_hint(url: str) -> str:
+    """What to do where the node of a URL wants to know who asks."""
+    parts = urlsplit(url)
+    origin = f"{parts.scheme}://{parts.netloc}"
+    return f"`odf login {origin}` signs you in there; programs set the token of {origin} in ODF_REMOTE_TOKENS"
 
 
 def failed_answer(

@@ -111,7 +111,9 @@ def parse_dataset_ref_any(text: str) -> DatasetRefAny:
         case [repo, account, name]:
             return DatasetAliasRemote(repo, account, name)
         case _:
-            raise invalid_value(text, "DatasetRefAny")
+            raise invalid_value(
+                text, "DatasetRefAny", hint="expected [[repository/]account/]dataset, did:odf:... or a URL"
+            )
 
 
 def parse_dataset_push_target(text: str) -> DatasetPushTarget:

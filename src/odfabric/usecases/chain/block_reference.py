@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from odfabric.errors import NotFound
+from odfabric.errors import InvalidName, NotFound
 from odfabric.formats.identifiers.multihash import parse_multihash
 from odfabric.model.commit import BlockRow, CatalogEntry
 from odfabric.model.multihash import Multihash
 from odfabric.usecases.chain.repository import Repository
 
 NUMBER_DIGITS_MAX = 12
+SHOWN_CHARACTERS_MAX = 100
 
 
 def named_block(entry: CatalogEntry, named: Multihash | int, *, repository: Repository) -> BlockRow:
@@ -38,5 +39,14 @@ def no_block(entry: CatalogEntry, block: Multihash) -> NotFound:
 
 
 def parse_block(text: str) -> Multihash | int:
-    """A hash, or a sequence number in digits. Raises InvalidName."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= NUMBER_DIGITS_MAX else parse_multihash(text)
+    """A hash, or a sequence number in digits with or without `#`. Raises InvalidName."""
+    digits = text.removeprefix("#")
+    if digits.isascii() and digits.isdigit() and len(digits) <= NUMBER_DIGITS_MAX:
+        return int(digits)
+    try:
+        return parse_multihash(text)
+    except InvalidName:
+        raise InvalidName(
+            f"{text[:SHOWN_CHARACTERS_MAX]!r} is neither the number nor the whole hash of a block",
+            hint="`odf log` shows both: write 12 or f1620..",
+        ) from None

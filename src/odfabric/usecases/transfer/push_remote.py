@@ -93,7 +93,7 @@ def push_remote(entry: CatalogEntry, destination: Destination, *, force: bool, r
     with ports.exchange.session() as folder:
         relation = relation_to(entry, head, theirs, destination, folder, ports=ports)
         if theirs is not None and relation.common is None:
-            _check_same_dataset(entry, theirs, ReceivedBlocks(destination, folder), blocks_max=ports.blocks_max)
+            check_same_dataset_there(entry, theirs, ReceivedBlocks(destination, folder), blocks_max=ports.blocks_max)
         if not force:
             check_forward(relation, destination=theirs, source=head.hash)
         blocks = new_blocks(entry, head, relation.common, ports=ports)
@@ -138,7 +138,7 @@ def judged_log_to_send(
     except CorruptedSource:
         if theirs is not None:  # a log of another dataset is no forgery
             with ports.exchange.session() as folder:
-                _check_same_dataset(entry, theirs, ReceivedBlocks(there, folder), blocks_max=ports.blocks_max)
+                check_same_dataset_there(entry, theirs, ReceivedBlocks(there, folder), blocks_max=ports.blocks_max)
         raise
 
 
@@ -169,7 +169,10 @@ def new_blocks(entry: CatalogEntry, head: Head, tail: Multihash | None, *, ports
     return [EncodedBlock(link.hash, stored.get_bytes(link.hash), link.block) for link in links][::-1]
 
 
-def _check_same_dataset(entry: CatalogEntry, theirs: Multihash, received: ReceivedBlocks, *, blocks_max: int) -> None:
+def check_same_dataset_there(
+    entry: CatalogEntry, theirs: Multihash, received: ReceivedBlocks, *, blocks_max: int
+) -> None:
+    """Raise InvalidRequest if another dataset is at the destination, which the push would not continue."""
     seed = oldest_event(received, theirs, blocks_max=blocks_max)
     if not isinstance(seed, Seed) or (seed.dataset_id, seed.dataset_kind) != (entry.id, entry.kind):
         found = seed.dataset_id if isinstance(seed, Seed) else "no dataset"

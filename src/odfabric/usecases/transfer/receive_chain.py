@@ -19,7 +19,15 @@ from odfabric.domain.chain.compare import ChainOrder, ChainRelation, compare_cha
 from odfabric.domain.chain.state import ChainState, apply
 from odfabric.domain.chain.validate import validate_append
 from odfabric.domain.chain.walk import BlockSource, walk
-from odfabric.errors import ChainsDiverged, CorruptedSource, DestinationAhead, InvalidBlock, InvalidRequest, NotFound
+from odfabric.errors import (
+    AlreadyExists,
+    ChainsDiverged,
+    CorruptedSource,
+    DestinationAhead,
+    InvalidBlock,
+    InvalidRequest,
+    NotFound,
+)
 from odfabric.model.commit import CatalogEntry, EncodedBlock, Head
 from odfabric.model.engine import EngineProgress
 from odfabric.model.heads.head_log import SignedMove
@@ -133,6 +141,8 @@ def receive_chain(
             log.note()
             log.keep(landing.alias, by=run.actor, commits=ports.commits)
         return None
+    if planned.entry is None:
+        _check_not_here(planned.blocks, landing, ports.repository)
     state = check_chain(planned.before, planned.blocks, clock=ports.clock)
     if log is not None:
         log.check_lineage(_numbers(planned, ports.repository))
@@ -279,7 +289,18 @@ def check_same_dataset(entry: CatalogEntry, seed: Seed) -> None:
     if (seed.dataset_id, seed.dataset_kind) != (entry.id, entry.kind):
         raise InvalidRequest(
             f"overwriting dataset id or kind is restricted: {entry.alias} is {entry.id}, the source is {seed.dataset_id}",
-            hint="give the copy another name",
+            hint="give the copy another name (--as)",
+        )
+
+
+def _check_not_here(blocks: Sequence[EncodedBlock], landing: Landing, repository: Repository) -> None:
+    """Raise AlreadyExists for a dataset that the account has under another name, before its objects are fetched."""
+    seed = blocks[0].block.event
+    there = repository.catalog.by_id(seed.dataset_id) if isinstance(seed, Seed) else None
+    if there is not None and there.alias.account == landing.alias.account:
+        raise AlreadyExists(
+            f"{there.alias} is this dataset already",
+            hint=f"`odf pull {there.alias}` brings what is new, from here with `--as {there.alias.name}`; there is one copy of a dataset",
         )
 
 

@@ -77,7 +77,7 @@ class RepositoryVerbs:
         """Forget where a dataset was pushed to. Raises NotFound, AccessDenied."""
         self.access.require(by, Action.WRITE, entry)
         if not self.repositories.remove_alias(RemoteAlias(dataset=entry.id, kind=AliasKind.PUSH, target=target)):
-            raise NotFound("push alias", target)
+            raise NotFound("push alias", target, hint=f"`odf repo aliases {entry.alias}` shows those that there are")
 
     def _account(self, by: Subject, *, shared: bool) -> AccountId | None:
         if shared:

@@ -35,8 +35,16 @@ from odfabric.ports.sources.egress import RemoteDataset, RemoteDatasets
 from odfabric.ports.transfer.conversations import Closed, Conversation
 from odfabric.usecases.heads.send_log import LogToSend
 from odfabric.usecases.jobs.job_run import JobRun
+from odfabric.usecases.transfer.arriving_chain import ReceivedBlocks
 from odfabric.usecases.transfer.at_once import each_at_once
-from odfabric.usecases.transfer.push_remote import SendPorts, Sent, judged_log_to_send, new_blocks, relation_to
+from odfabric.usecases.transfer.push_remote import (
+    SendPorts,
+    Sent,
+    check_same_dataset_there,
+    judged_log_to_send,
+    new_blocks,
+    relation_to,
+)
 from odfabric.usecases.transfer.receive_chain import check_forward
 from odfabric.usecases.transfer.receive_objects import unique_objects
 from odfabric.usecases.transfer.smart_parts import (
@@ -93,6 +101,8 @@ def smart_push(
     with ports.exchange.session() as folder:
         relation = relation_to(entry, head, theirs, remote, folder, ports=ports)
         if not push.force:
+            if theirs is not None and relation.common is None:
+                check_same_dataset_there(entry, theirs, ReceivedBlocks(remote, folder), blocks_max=ports.blocks_max)
             check_forward(relation, destination=theirs, source=head.hash)
         log = judged_log_to_send(entry, theirs, remote, shown=push.url, force=push.force, ports=ports)
         # What does not continue the node's chain replaces all of it.

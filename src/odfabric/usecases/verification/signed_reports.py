@@ -127,7 +127,9 @@ def publish_report(entry: CatalogEntry, data: bytes, *, subject: Subject, ports:
     report = read_signed_report(data)
     if report.dataset != entry.id:
         raise InvalidRequest(
-            f"the report is about {report.dataset}, {entry.alias} is {entry.id}", place=Place(field="report.dataset")
+            f"the report is about {report.dataset}, {entry.alias} is {entry.id}",
+            place=Place(field="report.dataset"),
+            hint="publish it beside the dataset that it is about, or verify this one",
         )
     if not ports.repository.chains.contains(entry.id, report.block):
         raise InvalidRequest(

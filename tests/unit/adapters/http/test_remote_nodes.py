@@ -18,6 +18,7 @@ from odfabric.errors import (
     LimitExceeded,
     NotFound,
     OdfError,
+    Unauthenticated,
 )
 from odfabric.model.identity import DatasetId, Name
 from tests.support.loopback_http import LoopbackServer, Seen, reply
@@ -76,6 +77,14 @@ def test_refusals_say_nothing_of_the_node(servers: ExitStack) -> None:
         url = server.url("/")
         assert (asked.has_accounts(url), asked.own_account(url), asked.name_of(url, DATASET)) == (False, None, None)
         assert all("authorization" not in seen.headers for seen in server.seen)
+
+
+def test_a_token_that_is_not_valid_there_is_said(servers: ExitStack) -> None:
+    asked, server = node(servers, lambda seen: reply(401, b"no"))
+    with pytest.raises(Unauthenticated) as refused:
+        asked.search(server.url("/"), "", limit=5)
+    assert f"`odf login {server.url('').rstrip('/')}`" in str(refused.value.hint)
+    assert "t0ken" not in str(refused.value)
 
 
 @pytest.mark.parametrize(

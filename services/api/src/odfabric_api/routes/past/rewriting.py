@@ -9,10 +9,10 @@ from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
 from odfabric.errors import InvalidRequest, Place
-from odfabric.formats.identifiers.multihash import parse_multihash
 from odfabric.model.instant import Instant
 from odfabric.model.jobs.requests import CompactRequest
 from odfabric.model.multihash import Multihash
+from odfabric.usecases.chain.block_reference import parse_block
 from odfabric_api.auth import Caller, ReadableDataset, RewritableDataset, WritableDataset, node_of
 from odfabric_api.bodies.history_schemas import HistoryAnswer, ResetAnswer, WatermarkAnswer
 from odfabric_api.bodies.jobs_answer import accepted
@@ -27,7 +27,7 @@ router = APIRouter(tags=["history"])
 class ResetBody(JsonModel):
     """The block that the head goes back to, by its hash or its number."""
 
-    to: str | None = Field(None, max_length=200, description="Hash of a block of the chain")
+    to: str | None = Field(None, max_length=200, description="A block of the chain, by its hash or number")
     to_sequence: int | None = Field(None, alias="toSequence", ge=0, description="Sequence number of that block")
 
 
@@ -146,7 +146,7 @@ async def put_watermark(request: Request, entry: WritableDataset, caller: Caller
 def _target(body: ResetBody) -> Multihash | int:
     match body.to, body.to_sequence:
         case str(text), None:
-            return parse_multihash(text)
+            return parse_block(text)
         case None, int(number):
             return number
         case _:
