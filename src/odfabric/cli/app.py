@@ -160,7 +160,9 @@ def _run(hoisted: list[str]) -> int:
         code = app(hoisted, prog_name="odf", standalone_mode=False)
     except typer.Exit as stop:
         return stop.exit_code
-    except (typer.Abort, KeyboardInterrupt):
+    except KeyboardInterrupt:
+        return _interrupted()
+    except typer.Abort:
         return EXIT_INTERRUPTED
     except OdfError as error:
         return _refuse(error, as_json=as_json)
@@ -174,6 +176,8 @@ def _run(hoisted: list[str]) -> int:
         raise
     except OSError as error:
         return _refuse(_of_the_system(error), as_json=as_json)
+    if code == EXIT_INTERRUPTED:  # that is how the parser answers Ctrl-C
+        return _interrupted()
     return code if isinstance(code, int) else 0
 
 
@@ -246,6 +250,11 @@ def _refuse(error: OdfError, *, as_json: bool) -> int:
 
     code = EXIT_OUTSIDE if isinstance(error, External) else EXIT_REFUSED
     return _report(problem_document(error), as_json=as_json, code=code)
+
+
+def _interrupted() -> int:
+    sys.stderr.write("odf: interrupted; what was moved or committed stays, and the same command goes on from there\n")
+    return EXIT_INTERRUPTED
 
 
 def _explain_usage(error: typer.TyperException, *, as_json: bool) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -71,9 +72,13 @@ def backend_of(context: CommandContext, output: Output, *, pulls: bool = False) 
         output.clear()
 
 
+def _columns() -> int:
+    return shutil.get_terminal_size().columns
+
+
 @contextmanager
 def _backend(context: CommandContext, output: Output, pulls: bool) -> Iterator[Backend]:
-    lines = ProgressLines(bars=sys.stderr.isatty())
+    lines = ProgressLines(columns=_columns if sys.stderr.isatty() else None)
 
     def listen(progress: Mapping[str, object]) -> None:
         output.progress(lines.line(progress))

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 
 BAR_CHARACTERS = 20
+BAR_CHARACTERS_MIN = 5
 RATE_WINDOW_S = 10.0
 """The rate is that of the last seconds, so that a pause shows."""
 _UNITS = ("B", "kB", "MB", "GB", "TB")
@@ -17,9 +18,9 @@ _UNITS = ("B", "kB", "MB", "GB", "TB")
 class ProgressLines:
     """Turns progress documents of a job into lines."""
 
-    def __init__(self, *, bars: bool, seconds: Callable[[], float] = time.monotonic) -> None:
-        """`seconds` is a clock that only moves forward."""
-        self._bars = bars
+    def __init__(self, *, columns: Callable[[], int] | None, seconds: Callable[[], float] = time.monotonic) -> None:
+        """`columns` is the width of the terminal, None for a pipe; `seconds` is a clock that only moves forward."""
+        self._columns = columns
         self._seconds = seconds
         self._seen: list[tuple[float, int]] = []
 
@@ -29,15 +30,17 @@ class ProgressLines:
         if progress.get("unit") != "bytes" or not isinstance(done, int) or not isinstance(total, int):
             self._seen.clear()
             return f"{stage}" + (f" {done}/{total}" if total else "")
-        parts = [str(stage)]
-        if self._bars and total:
-            parts.append(bar(done, total))
-        parts.append(f"{sized(done)} of {sized(total)}")
+        parts = [str(stage), f"{sized(done)} of {sized(total)}"]
         rate = self._rate(done)
         if rate:
             parts.append(f"{sized(int(rate))}/s")
             if total > done:
                 parts.append(f"{lasting((total - done) / rate)} left")
+        if self._columns is not None and total:
+            # The bar gives way to what it stands for: a terminal has 80 columns, and the last one stays free.
+            room = self._columns() - 1 - len("  ".join(parts)) - len("[]  ")
+            if room >= BAR_CHARACTERS_MIN:
+                parts.insert(1, bar(done, total, characters=min(room, BAR_CHARACTERS)))
         return "  ".join(parts)
 
     def _rate(self, done: int) -> float:
@@ -52,10 +55,10 @@ class ProgressLines:
         return (done - before) / (now - since) if now > since else 0.0
 
 
-def bar(done: int, total: int) -> str:
-    """A bar of a fixed length."""
-    filled = BAR_CHARACTERS * min(done, total) // max(total, 1)
-    return f"[{'#' * filled}{'-' * (BAR_CHARACTERS - filled)}]"
+def bar(done: int, total: int, *, characters: int = BAR_CHARACTERS) -> str:
+    """A bar of a length."""
+    filled = characters * min(done, total) // max(total, 1)
+    return f"[{'#' * filled}{'-' * (characters - filled)}]"
 
 
 def sized(count: int) -> str:

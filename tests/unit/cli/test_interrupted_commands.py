@@ -101,3 +101,14 @@ def test_who_waits_for_another_process_is_told_so(workspace: Path) -> None:
             assert stage == (
                 "waiting (another process works on the dataset; if it was killed, this goes on within 30 s)"
             )
+
+
+def test_who_interrupts_hears_what_stays(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(self: WorkspaceBackend, *refs: object, **wishes: object) -> dict[str, object]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(WorkspaceBackend, "pull", interrupted)
+    assert main(["--workspace", str(workspace), "pull", "readings"]) == 130
+    assert "the same command goes on from there" in capsys.readouterr().err

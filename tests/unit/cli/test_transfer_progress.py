@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from odfabric.cli.transfer_progress import BAR_CHARACTERS, ProgressLines, bar, lasting, sized
 
 
-def lines(times: list[float], *, bars: bool) -> ProgressLines:
+def lines(times: list[float], *, bars: bool, columns: int = 100) -> ProgressLines:
     moments: Iterator[float] = iter(times)
-    return ProgressLines(bars=bars, seconds=lambda: next(moments))
+    return ProgressLines(columns=(lambda: columns) if bars else None, seconds=lambda: next(moments))
 
 
 def document(done: int, total: int) -> dict[str, object]:
@@ -27,6 +27,18 @@ def test_a_terminal_gets_a_bar_and_a_pipe_does_not() -> None:
         shown = found.line(document(1_000_000, 4_000_000))
         drawn = "[#####---------------]  " if bars else ""
         assert shown == f"send, 1 of 4 objects  {drawn}1.0 MB of 4.0 MB  500 kB/s  0:06 left"
+
+
+@pytest.mark.parametrize(
+    ("columns", "drawn"),
+    [(90, "[#####---------------]  "), (80, "[####------------]  "), (69, "[#----]  "), (68, ""), (20, "")],
+)
+def test_the_bar_gives_way_to_the_remaining_time(columns: int, drawn: str) -> None:
+    found = lines([0, 2], bars=True, columns=columns)
+    found.line(document(0, 4_000_000_000))
+    shown = found.line(document(1_000_000_000, 4_000_000_000))
+    assert shown == f"send, 1 of 4 objects  {drawn}1.0 GB of 4.0 GB  500 MB/s  0:06 left"
+    assert columns < 68 or len(shown) < columns
 
 
 def test_the_rate_is_that_of_late() -> None:
