@@ -6,8 +6,9 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -15,6 +16,7 @@ from odfabric.settings import Settings
 from odfabric.wiring import engine_launcher, is_workspace
 from tests.support.engines.quick_jvm import QUICK_JVM
 from tests.support.process_tree import end_at_last
+from tests.support.servers.s3 import s3_server
 from tests.support.turns import todays
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -64,8 +66,22 @@ def checkout(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
             engine_launcher(settings).stop()
 
 
-def run_page(page: str, folder: Path, engine_cache: Path) -> list[tuple[str, str]]:
-    """Each block of a page with its standard output.
+@contextlib.contextmanager
+def what_a_reader_has(page: str) -> Iterator[dict[str, str]]:
+    """Variables that a page asks its reader to set: a bucket that everybody may read, and the keys to it."""
+    if "$BUCKET" not in (ROOT / page).read_text():
+        yield {}
+        return
+    with s3_server() as server:
+        bucket = f"s3+{server.endpoint}/{server.create_public_bucket()}"
+        keys = {bucket: {"access_key": server.access_key, "secret_key": server.secret_key}}
+        yield {"BUCKET": bucket, "BUCKET_KEYS": json.dumps(keys)}
+
+
+def run_page(
+    page: str, folder: Path, engine_cache: Path, given: Mapping[str, str] = MappingProxyType({})
+) -> list[tuple[str, str]]:
+    """Each block of a page with its standard output; `given` are variables of its reader.
 
     All blocks in one shell, which ends at the first failure.
     """
@@ -74,6 +90,7 @@ def run_page(page: str, folder: Path, engine_cache: Path) -> list[tuple[str, str
     environment = {name: value for name, value in os.environ.items() if not name.startswith("ODF_")}
     environment |= {"ODF_ENGINE_CACHE": str(engine_cache), "ODF_ENGINE_JVM_OPTIONS": QUICK_JVM}
     environment["XDG_CONFIG_HOME"] = str(folder / "config")  # logins of a page are its own
+    environment |= given
     out_file, err_file = folder / "page.out", folder / "page.err"
     with out_file.open("w") as out, err_file.open("w") as err:
         shell = subprocess.Popen(
@@ -139,7 +156,8 @@ def test_the_readme_runs_as_written(checkout: Path, engine_cache: Path) -> None:
 @pytest.mark.timeout(PAGE_S_MAX + 60)
 @pytest.mark.parametrize("page", todays(HOWTO, parts=2))
 def test_a_guide_runs_as_written(page: str, checkout: Path, engine_cache: Path) -> None:
-    ran = run_page(page, checkout, engine_cache)
+    with what_a_reader_has(page) as given:
+        ran = run_page(page, checkout, engine_cache, given)
     assert SHOWN.get(page, "up to date") in "".join(out for _, out in ran)
     if page in SHOWS_TABLES:
         shown = SYSTEM_TIME.sub("T", "".join(out for _, out in ran))
