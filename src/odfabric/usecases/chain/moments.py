@@ -46,7 +46,12 @@ def block_at(
         return last
     if isinstance(moment, Instant):
         return _last_at(entry, moment, last, repository)
-    found = named_block(entry, moment, repository=repository)
+    try:
+        found = named_block(entry, moment, repository=repository)
+    except NotFound as error:
+        if isinstance(moment, int):  # somebody may have meant a year
+            error.hint = f"{error.hint}; a time is written 2026-01-31T12:00:00Z"
+        raise
     if found.sequence_number > last.sequence_number:
         raise InvalidRequest(
             f"block {found.sequence_number} of {entry.alias} is after block {last.sequence_number}, up to which it is read",
