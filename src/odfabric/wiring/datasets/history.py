@@ -13,7 +13,8 @@ from odfabric.model.multihash import Multihash
 from odfabric.model.rewrite import Rewrite
 from odfabric.ports.subscriptions.signals import Topic
 from odfabric.usecases.chain.rewrite_records import rewrites
-from odfabric.usecases.history.compact_dataset import enqueue_compact
+from odfabric.usecases.heads.signed_here import check_signed_here
+from odfabric.usecases.history.compact_dataset import check_own, enqueue_compact
 from odfabric.usecases.history.reset_dataset import ResetDone, plan_reset, reset_dataset
 from odfabric.usecases.history.rewritten_inputs import RewrittenInput, rewritten_inputs
 from odfabric.usecases.history.set_watermark import WatermarkSet, set_watermark
@@ -51,6 +52,8 @@ class HistoryVerbs:
         """Queue a compaction. Raises AccessDenied, InvalidRequest."""
         core, subject = self.core, by or self.core.operator
         core.access.require(subject, Action.REWRITE, entry)
+        check_own(entry)
+        check_signed_here(entry, core.heads.writer)
         ports = core.ports
         job = enqueue_compact(
             entry, request, subject=subject, jobs=ports.jobs, clock=ports.clock, entropy=ports.entropy
@@ -60,11 +63,14 @@ class HistoryVerbs:
 
     def set_watermark(self, entry: CatalogEntry, watermark: Instant, *, by: Subject | None = None) -> WatermarkSet:
         """Set the watermark of a root dataset."""
-        core = self.core
+        core, subject = self.core, by or self.core.operator
+        core.access.require(subject, Action.WRITE, entry)
+        if not entry.is_copy:  # which is refused as such
+            check_signed_here(entry, core.heads.writer)
         done = set_watermark(
             entry,
             watermark,
-            subject=by or core.operator,
+            subject=subject,
             access=core.access,
             repository=core.repository,
             commits=core.commits,
