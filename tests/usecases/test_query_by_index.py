@@ -9,14 +9,25 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from odfabric.domain.chain.append import link_blocks
 from odfabric.domain.chain.projection import as_at, as_of, rows
+from odfabric.domain.chain.state import ChainState
+from odfabric.domain.ingestion.ingest_plan import plan_add_data
+from odfabric.formats.slices.arrow_schema import arrow_to_data_schema
+from odfabric.formats.slices.slice_parquet import SliceWriter
 from odfabric.model.engine import QueryInput, QueryRequest, QueryResult
 from odfabric.model.instant import Instant
+from odfabric.model.metadata import MetadataEvent, SetDataSchema
+from odfabric.model.offsets import OffsetRange
 from odfabric.ports.engine import Engine, ProgressListener
+from odfabric.testing.changelogs import SLICE_COLUMNS, A
+from odfabric.usecases.chain.commit import PlannedCommit
+from odfabric.usecases.chain.store_slice import store_slice
 from odfabric.usecases.queries.query_data import QueryData
 from odfabric.usecases.queries.query_document import QueryForm
 from odfabric.usecases.queries.query_tables import names_records
@@ -167,6 +178,42 @@ def test_changes_read_the_slices_of_their_blocks_alone(travelled: Travelled) -> 
     assert asked(node, f"select * from changes('readings', '{first}', '{second}')")
     ((one,),) = engine.inputs
     assert len(one.slices) == 2
+
+
+def add_row_with_city(travelled: Travelled) -> None:
+    """A column more, and a block with a row that has it."""
+    columns = SLICE_COLUMNS.append(pa.field("city", pa.string()))
+    schema, dataset, node = arrow_to_data_schema(columns), travelled.entry.id, travelled.node
+
+    def commit(*events: MetadataEvent) -> ChainState:
+        _, state = node.repository.current(dataset)
+        blocks = tuple(link_blocks(state, events, system_time=Instant.parse("2031-01-01T00:00:00Z")))
+        node.commits.commit(dataset, lambda _: PlannedCommit(blocks))
+        return node.repository.current(dataset)[1]
+
+    state = commit(SetDataSchema(schema=schema))
+    path, offsets = travelled.memory.folder / "with-city", OffsetRange(state.next_offset, state.next_offset + 1)
+    row = {"offset": offsets.begin, "op": int(A), "system_time": 0, "event_time": 5000, "key": "new", "city": "Kyiv"}
+    with SliceWriter(path, columns) as writer:
+        writer.write(pa.RecordBatch.from_pylist([row], schema=columns))
+    data = store_slice(dataset, path, offsets, objects=travelled.memory.objects)
+    commit(*plan_add_data(state, data_schema=schema, new_data=data, max_event_time=None))
+
+
+def test_rows_and_columns_are_those_of_the_block(travelled: Travelled) -> None:
+    before = travelled.heads[-1].hash
+    add_row_with_city(travelled)
+    node, engine = watched(travelled)
+    for follow in (False, True):
+        if follow:
+            travelled.node.indexes.bring_forward(travelled.entry, lambda _: None)
+        then = asked(node, f"select key, value, city from as_at('readings', '{before}')")
+        assert by_index(engine)
+        assert {tuple(row) for row in then} == {("key", "value")}
+        now = asked(node, "select key, value, city from to_table('readings')")
+        assert by_index(engine)
+        assert sorted(row["city"] or "" for row in now)[-2:] == ["", "Kyiv"]
+        assert len(now) == len(then) + 1
 
 
 @pytest.mark.parametrize(
