@@ -64,9 +64,9 @@ class ObjectStore(Protocol):
         """
 
     def read_end(self, key: str, *, bytes_max: int) -> bytes:
-        """The last bytes of the object, at most `bytes_max` (1 or more); nothing else is fetched.
+        """The last bytes of the object, at most `bytes_max` (1 or more).
 
-        Raises NotFound.
+        Nothing else is fetched. Raises NotFound.
         """
 
     def open(self, key: str) -> BinaryIO:

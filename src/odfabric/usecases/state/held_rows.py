@@ -101,7 +101,10 @@ def rows_held(
 def timed_slices(
     entry: CatalogEntry, block: BlockRow, state: ChainState, moment: Instant, *, ports: TravelPorts
 ) -> TimedSlices:
-    """The slices up to a block at a moment. `state` is that of the block. Raises Corrupt, as `slices_until`."""
+    """The slices up to a block at a moment.
+
+    `state` is that of the block. Raises Corrupt, and as `slices_until`.
+    """
     return slices_at(
         entry.id,
         slices_until(entry, block.hash, ports),

@@ -113,7 +113,10 @@ def _indexed(
 
 
 def _columns_of_today(present: ChainState) -> pa.Schema:
-    """The columns of the index: a block has the same or fewer, and of the others only nulls."""
+    """The columns of the index.
+
+    A block has the same or fewer, and of the others only nulls.
+    """
     columns = row_columns(present, current_schema(present) or DataSchema(fields=()))
     return data_schema_to_arrow(DataSchema(fields=columns), encodings=False)
 

@@ -1,4 +1,4 @@
-"""AS OF on Arrow columns: event times of every kind are compared in their own unit."""
+"""AS OF on Arrow columns: event times are compared in the unit of their column."""
 
 from __future__ import annotations
 
