@@ -135,7 +135,7 @@ def test_what_was_pushed_here_and_is_signed_elsewhere_is_not_rewritten_here(part
         lambda: history.compact(pushed, CompactRequest(dataset=pushed.id)),
         lambda: history.set_watermark(pushed, Instant.parse("2030-01-01T00:00:00Z")),
     ):
-        with pytest.raises(InvalidRequest, match="the key that signs .* is not on this node") as refused:
+        with pytest.raises(InvalidRequest, match=r"the key that signs .* is not on this node") as refused:
             act()
         assert "odf key import" in str(refused.value.hint)
     assert parties.theirs.node.datasets.head(parties.copy) == before
