@@ -4,7 +4,8 @@
 
 Prints blocks/s of `verify --metadata-only` over a chain in a folder, then seconds of a verification with replay by a warm engine: on one core
 with one replay at a time, and on two with two, by turns, with medians and the ratio of each turn. Each engine is started with the cores that
-it is measured with. Processor seconds are those of the whole machine, so they say what else it did.
+it is measured with. The command starts, opens the workspace and checks chain and objects on one thread whatever the cores, so each turn times
+the same command with --no-replay, too: the second ratio is that of the replays alone. Processor seconds are those of the whole machine, so they say what else it did.
 """
 
 from __future__ import annotations
@@ -105,25 +106,30 @@ def replays(transactions: int, rows: int, rounds: int) -> None:
             odf("pull", "high")
         taken = _in_turns(odf, place, rounds)
     for cores, measures in taken.items():
-        wall, processor = (statistics.median(column) for column in zip(*measures, strict=True))
-        walls = ", ".join(f"{each:.2f}" for each, _ in measures)
+        wall, processor, without = (statistics.median(column) for column in zip(*measures, strict=True))
+        walls = ", ".join(f"{each[0]:.2f}" for each in measures)
         print(
             f"replay of {transactions} transactions of {rows:,} rows on {cores} cores, {cores} at a time: "
-            f"{wall:.2f} s wall, {processor:.2f} s of processors (medians; wall {walls})"
+            f"{wall:.2f} s wall, of which {without:.2f} s without the replays, {processor:.2f} s of processors (medians; wall {walls})"
         )
-    ratios = [one[0] / two[0] for one, two in zip(taken[1], taken[2], strict=True)]
+    turns = list(zip(taken[1], taken[2], strict=True))
+    ratios = [one[0] / two[0] for one, two in turns]
+    alone = [(one[0] - one[2]) / max(two[0] - two[2], 0.001) for one, two in turns]
+    print(
+        f"ratio of the replays alone: {statistics.median(alone):.2f}, median of turns ({', '.join(f'{each:.2f}' for each in alone)})"
+    )
     print(
         f"ratio: {statistics.median(ratios):.2f}, median of turns ({', '.join(f'{each:.2f}' for each in ratios)}); "
         f"load {os.getloadavg()[0]:.1f} at the end"
     )
 
 
-def _in_turns(odf: Callable[..., None], place: Path, rounds: int) -> dict[int, list[tuple[float, float]]]:
+def _in_turns(odf: Callable[..., None], place: Path, rounds: int) -> dict[int, list[tuple[float, float, float]]]:
     """Wall and processor seconds of verifications on one core and on two, by turns.
 
     So what else the machine does is shared by both.
     """
-    taken: dict[int, list[tuple[float, float]]] = {1: [], 2: []}
+    taken: dict[int, list[tuple[float, float, float]]] = {1: [], 2: []}
     for number in range(rounds):
         for cores in (1, 2) if number % 2 == 0 else (2, 1):
             print(f"turn {number + 1} of {rounds}, {cores} cores, load {os.getloadavg()[0]:.1f}", flush=True)
@@ -131,8 +137,8 @@ def _in_turns(odf: Callable[..., None], place: Path, rounds: int) -> dict[int, l
     return taken
 
 
-def _verified(odf: Callable[..., None], place: Path, cores: int) -> tuple[float, float]:
-    """Wall and processor seconds of a verification by a warm engine.
+def _verified(odf: Callable[..., None], place: Path, cores: int) -> tuple[float, float, float]:
+    """Wall and processor seconds of a verification by a warm engine, wall without replays.
 
     The engine has so many cores.
 
@@ -146,7 +152,10 @@ def _verified(odf: Callable[..., None], place: Path, cores: int) -> tuple[float,
         odf("verify", "high", ODF_REPLAYS_AT_ONCE=str(cores))  # it starts the engine and warms it up
         before, started = _processor_s(), time.perf_counter()
         odf("verify", "high", ODF_REPLAYS_AT_ONCE=str(cores))
-        return time.perf_counter() - started, _processor_s() - before
+        wall, processor = time.perf_counter() - started, _processor_s() - before
+        started = time.perf_counter()
+        odf("verify", "high", "--no-replay")
+        return wall, processor, time.perf_counter() - started
     finally:
         os.sched_setaffinity(0, allowed)
         engine_launcher(Settings(workspace=place / ".odf-workspace")).stop()
