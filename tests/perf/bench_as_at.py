@@ -1,11 +1,11 @@
 """The state as at an older block, and as of an older event time, against the head.
 
-    PYTHONPATH=src:services/engine-spark/src .odf/venv/bin/python tests/perf/bench_as_at.py [--rows 1000000] [--slices 100] [--sql]
+    PYTHONPATH=src:services/engine-spark/src .odf/venv/bin/python tests/perf/bench_as_at.py [--rows 1000000] [--slices 100] [--runs 5] [--sql]
 
 A Snapshot dataset of so many keys, added in the first half of the slices and corrected in the second. The index keeps the states of the
 newest 4 blocks, as by default; older ones are found by taking records back. Both are answers of 100 rows; runs take turns, so that other
-load falls on all of them. The lines of all records are of a node without an index. With `--sql` the same moments are asked of Spark, by
-queries that read one column of all rows.
+load falls on all of them. The lines of all records are of a node without an index. With `--sql` the same moments are asked of Spark
+instead, by queries that read one column of all rows.
 """
 
 from __future__ import annotations
@@ -44,7 +44,6 @@ from odfabric_persist.client import PersistClient
 from odfabric_persist.location.memory import MemoryBlob, MemoryConsensus
 from tests.usecases.committed import SECOND, START, Committed
 
-RUNS = 5
 BACK = (1, 5, 10, 25)
 """Blocks before the head."""
 
@@ -128,11 +127,11 @@ def sql_works(spark: Spark, node: Node, plain: Node, moments: dict[str, str]) ->
     return {**works, "sql, all records": lambda: ask(plain, whole)}
 
 
-def report(works: dict[str, Callable[[], str]], of: str) -> None:
+def report(works: dict[str, Callable[[], str]], of: str, runs: int) -> None:
     """Run works in turn, and print each beside the one named `of`."""
     found: dict[str, list[float]] = {label: [] for label in works}
     sources = {}
-    for _ in range(RUNS):
+    for _ in range(runs):
         for label, work in works.items():
             start = time.perf_counter()
             sources[label] = work()
@@ -148,6 +147,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--slices", type=int, default=100)
+    parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--sql", action="store_true")
     given = parser.parse_args()
     half = given.slices // 2
@@ -182,8 +182,9 @@ def main() -> None:
         end = asked["as of the end"]
         works["as of, all records"] = lambda: str(large.plain.rows.state(large.entry, end)["source"])
         print(f"{given.rows} rows, {given.slices} slices of {size} records")
-        report(works, "head")
-        if given.sql:
+        if not given.sql:
+            report(works, "head", given.runs)
+        else:
             spark = Spark(large.memory.engine, node.ports.exchange.root)
             moments = {"sql head": "to_table('readings')"}
             for back in BACK:
@@ -191,7 +192,7 @@ def main() -> None:
             for back in BACK:
                 moments[f"sql as of {back} back"] = f"as_of('readings', '{asked[f'as of {back} slices back'].as_of}')"
             nodes = [Node(replace(each.ports, engine=spark), each.settings) for each in (node, large.plain)]
-            report(sql_works(spark, *nodes, moments), "sql head")
+            report(sql_works(spark, *nodes, moments), "sql head", given.runs)
             spark.stop()
 
 
