@@ -50,7 +50,7 @@ def missing_bytes(end: bytes) -> int:
     size, magic = TAIL.unpack(end[-TAIL.size :]) if len(end) >= TAIL.size else (0, b"")
     if magic != MAGIC:
         raise InvalidData(NOT_PARQUET)
-    return max(0, size + TAIL.size - len(end))
+    return max(0, int(size) + TAIL.size - len(end))
 
 
 def time_bounds(source: Source, column: str) -> TimeBounds | None:
