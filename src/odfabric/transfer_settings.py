@@ -110,3 +110,6 @@ class TransferSettings(BaseSettings):
     repository_listing_max: int = Field(
         1000, ge=1, description="Folders of a repository that a search looks at, and datasets that it answers"
     )
+    remote_names_max: int = Field(
+        1_000_000, ge=1, description="Names of one folder that are read from a bucket elsewhere"
+    )

@@ -41,7 +41,7 @@ def names_in(stem: str) -> tuple[frozenset[str], ...]:
 @pytest.mark.parametrize("cells", list(rows()), ids=lambda cells: re.sub(r"\W+", "-", cells[0])[:60])
 def test_every_attack_has_an_answer_an_error_and_a_test(cells: list[str]) -> None:
     attack, answer, error, tests = cells
-    assert attack and answer
+    assert all((attack, answer))
     assert error == "none" or CODE.search(error), f"{attack}: which error?"
     assert TEST.findall(tests), f"{attack}: which test?"
     for stem, name in TEST.findall(tests):

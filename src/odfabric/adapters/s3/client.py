@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import boto3
@@ -24,7 +24,7 @@ from botocore.exceptions import (
     ProxyConnectionError,
 )
 
-from odfabric.adapters.s3.guarded import guard_client
+from odfabric.adapters.s3.guarded import AnswerPace, BadAnswer, guard_client
 from odfabric.errors import Determinate, External, Indeterminate, OdfError
 from odfabric.ports.sources.egress import TcpConnections
 
@@ -50,7 +50,7 @@ class S3Access:
     Without keys the usual chain of the SDK is asked: environment, profile, role of the machine.
 
     `connect_s_max` and `read_s_max` are the longest waits for a connection and for the next bytes. Without `signs` requests are a stranger's.
-    `connections` makes those to a server that a user has named.
+    `connections` makes those to a server that a user has named, which may answer no slower than `pace`.
     """
 
     endpoint_url: str | None = None
@@ -63,6 +63,7 @@ class S3Access:
     connections_max: int = 32
     signs: bool = True
     connections: TcpConnections | None = None
+    pace: AnswerPace = field(default_factory=AnswerPace)
 
     def client(self) -> Any:
         """A client, safe for threads."""
@@ -84,7 +85,7 @@ class S3Access:
             ),
         )
         if self.connections is not None:
-            guard_client(made, self.connections, connect_s_max=self.connect_s_max)
+            guard_client(made, self.connections, connect_s_max=self.connect_s_max, pace=self.pace)
         return made
 
 
@@ -130,11 +131,29 @@ def failing(key: str, *, changes: bool) -> Iterator[None]:
         refused = error.kwargs.get("error")
         if isinstance(refused, OdfError):  # of the guard: nothing was sent
             raise refused from None
+        if isinstance(refused, BadAnswer):
+            raise _bad_answer(key, refused, changes=changes) from error
         raise _failure(Indeterminate if changes else Determinate, key, type(error).__name__) from error
     except _NOT_SENT as error:
         raise _failure(Determinate, key, type(error).__name__) from error
     except (BotoCoreError, OSError) as error:
         raise _failure(Indeterminate if changes else Determinate, key, type(error).__name__) from error
+    except BadAnswer as error:
+        raise _bad_answer(key, error, changes=changes) from error
+    except (ValueError, RecursionError) as error:
+        # The SDK reads numbers and times of headers without a check, and follows redirects of redirects.
+        raise _bad_answer(key, BadAnswer("the answer of the store cannot be read"), changes=changes) from error
+
+
+def member(answer: Mapping[str, Any], name: str, key: str) -> Any:
+    """A member of an answer that every store gives. Raises Determinate."""
+    if name not in answer:
+        raise Determinate(f"object {key}: the answer of the store lacks {name}", hint="is it a store of S3's kind?")
+    return answer[name]
+
+
+def _bad_answer(key: str, error: BadAnswer, *, changes: bool) -> External:
+    return (Indeterminate if changes else Determinate)(f"object {key}: {error}")
 
 
 def _failure(kind: type[External], key: str, reason: str) -> External:

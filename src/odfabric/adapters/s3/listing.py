@@ -47,8 +47,11 @@ def in_order_of_texts(texts: Iterable[str]) -> Iterator[str]:
 
 
 def page_of(answer: dict[str, Any]) -> Page:
-    """A page of an answer to ListObjectsV2 with a delimiter."""
-    found = [str(entry["Key"]) for entry in answer.get("Contents", ())]
-    found += [str(entry["Prefix"]) for entry in answer.get("CommonPrefixes", ())]
-    more = bool(answer.get("IsTruncated")) and bool(found)
+    """A page of an answer to ListObjectsV2 with a delimiter.
+
+    A server that says that more follows, and not after what, or that sends nothing, has no more.
+    """
+    found = [str(entry["Key"]) for entry in answer.get("Contents", ()) if "Key" in entry]
+    found += [str(entry["Prefix"]) for entry in answer.get("CommonPrefixes", ()) if "Prefix" in entry]
+    more = bool(answer.get("IsTruncated")) and bool(found) and "NextContinuationToken" in answer
     return found, {"ContinuationToken": str(answer["NextContinuationToken"])} if more else {}

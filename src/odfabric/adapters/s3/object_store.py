@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 
 from botocore.exceptions import ClientError
 
-from odfabric.adapters.s3.client import S3Access, failing, is_absent, is_taken, status_of
+from odfabric.adapters.s3.client import S3Access, failing, is_absent, is_taken, member, status_of
 from odfabric.adapters.s3.listing import keys_in_order, page_of
 from odfabric.adapters.s3.object_stream import ObjectStream
 from odfabric.adapters.s3.part_uploads import S3PartUploads
@@ -51,6 +51,8 @@ Exclusive = Callable[[str], AbstractContextManager[None]]
 PENDING = ".pending-"
 PROBE = "probe-"
 """Begins the name of an object that is written and deleted again when a node is made or started."""
+PAGE_NAMES_MIN = 100
+"""As how many names a shorter page of a listing counts, so that short pages end too."""
 TAGS_KNOWN_MAX = 10_000
 """Refs of which a process remembers the entity tag that it wrote."""
 _COPY_BYTES = 1024 * 1024
@@ -69,13 +71,17 @@ class S3ObjectStore:
         exclusive: Exclusive,
         part_sizes: PartSizes | None = None,
         public: S3Access | None = None,
+        names_max: int | None = None,
     ) -> None:
         """`exclusive` holds locks by name for all who use this bucket.
 
         `public` is how others reach it, for links.
 
         A server of one's own may be out of their reach, so without `public` there are links to that of AWS only.
+
+        `names_max` is how many names of a folder are read from a server that is not trusted.
         """
+        self._names_max = names_max
         self._client = access.client()
         self._links = public.client() if public else (None if access.endpoint_url else self._client)
         self._bucket = bucket
@@ -187,7 +193,9 @@ class S3ObjectStore:
                 if is_absent(error):
                     return None
                 raise
-        return ObjectStat(int(found["ContentLength"]), _instant(found["LastModified"]))
+        return ObjectStat(
+            max(0, int(member(found, "ContentLength", key))), _instant(member(found, "LastModified", key))
+        )
 
     def materialize(self, key: str, path: Path) -> None:
         """See the port."""
@@ -214,14 +222,17 @@ class S3ObjectStore:
             if _is_key(key):
                 yield key
 
-    def folders(self, prefix: str) -> Iterator[str]:
+    def folders(self, prefix: str, *, names_max: int) -> Iterator[str]:
         """Names of the folders directly below a prefix. Raises Determinate.
 
-        The prefix is empty or ends with a slash.
+        The prefix is empty or ends with a slash. Looks at `names_max` names and the rest of their page at most.
         """
-        place = self._prefix + prefix
+        place, seen = self._prefix + prefix, 0
         for page in self._pages(place):
             yield from (key.removeprefix(place)[:-1] for key in page if key.endswith("/") and key != place)
+            seen += max(len(page), PAGE_NAMES_MIN)
+            if seen >= names_max:
+                return
 
     def delete(self, key: str) -> None:
         """See the port."""
@@ -264,7 +275,7 @@ class S3ObjectStore:
         with failing(key, changes=True):
             try:
                 answer = self._client.put_object(Bucket=self._bucket, Key=self._prefix + key, Body=data, **conditions)
-                return str(answer["ETag"])
+                return str(answer.get("ETag", ""))
             except ClientError as error:
                 if not (conditions and (is_taken(error) or is_absent(error))):
                     raise
@@ -275,7 +286,9 @@ class S3ObjectStore:
         """Text and entity tag of a ref, None for one that is not there."""
         try:
             with ObjectStream(key, self._read_from(key)) as stream:
-                return stream.readall().decode(), stream.version
+                if stream.size > REF_BYTES_MAX:
+                    raise LimitExceeded(f"{key} is too large", limit="ref_bytes_max", maximum=REF_BYTES_MAX)
+                return ref_text(key, stream.readall()), stream.version
         except NotFound:
             return None, None
 
@@ -372,7 +385,9 @@ class S3ObjectStore:
         return read_from
 
     def _pages(self, prefix: str) -> Iterator[list[str]]:
+        names_max = self._names_max
         after: dict[str, str] = {}
+        seen = 0
         while True:
             with failing(f"{self._bucket}/{prefix}", changes=False):
                 answer = self._client.list_objects_v2(Bucket=self._bucket, Prefix=prefix, Delimiter="/", **after)
@@ -380,6 +395,11 @@ class S3ObjectStore:
             yield page
             if not after:
                 return
+            seen += max(len(page), PAGE_NAMES_MIN)
+            if names_max is not None and seen >= names_max:
+                raise LimitExceeded(
+                    f"{self._bucket}/{prefix} has too many names", limit="remote_names_max", maximum=names_max
+                )
 
 
 def _is_key(key: str) -> bool:

@@ -12,6 +12,8 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError
 
+from odfabric.adapters.s3.client import member
+from odfabric.adapters.s3.guarded import BadAnswer
 from odfabric.errors import Determinate
 
 ATTEMPTS_MAX = 4
@@ -33,9 +35,13 @@ class ObjectStream(io.RawIOBase):
         self._key = key
         self._read_from = read_from
         answer = read_from(0, None)
-        self.version = str(answer["ETag"])
-        self.size = int(answer["ContentLength"])
         self._body = answer["Body"]
+        try:
+            self.version = str(member(answer, "ETag", key))
+            self.size = max(0, int(member(answer, "ContentLength", key)))
+        except BaseException:
+            self._drop()
+            raise
         self._position = 0
 
     def readable(self) -> bool:
@@ -81,6 +87,9 @@ class ObjectStream(io.RawIOBase):
                     self._body = self._read_from(self._position, self.version)["Body"]
                 if data := self._body.read(size):
                     return bytes(data)
+            except BadAnswer as error:
+                self._drop()
+                raise Determinate(f"object {self._key}: {error}") from None
             except (BotoCoreError, OSError) as error:
                 reason = type(error).__name__
             self._drop()

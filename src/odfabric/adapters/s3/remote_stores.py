@@ -16,6 +16,7 @@ from typing import Any, cast
 from urllib.parse import unquote, urlsplit
 
 from odfabric.adapters.s3.client import REFUSED, S3Access
+from odfabric.adapters.s3.guarded import AnswerPace
 from odfabric.adapters.s3.object_store import S3ObjectStore
 from odfabric.errors import AccessDenied, Determinate, InvalidRequest, LimitExceeded, Place
 from odfabric.formats.identifiers.dataset_layout import BLOCKS, CHECKPOINTS, DATA, HEAD
@@ -73,15 +74,18 @@ class S3RemoteStores:
         connect_s_max: float = 10.0,
         read_s_max: float = 60.0,
         attempts_max: int = 4,
+        names_max: int = 1_000_000,
+        pace: AnswerPace | None = None,
     ) -> None:
         """`keys` by `s3://bucket` or `s3+http(s)://host/bucket`.
 
-        `own_keys`: those that the SDK finds go to buckets of AWS without others.
+        `own_keys`: those that the SDK finds go to buckets of AWS without others. `names_max`: names of a listing.
         """
         self._connections = connections
         self._keys = {origin.rstrip("/").lower(): found for origin, found in keys.items()}
         self._own_keys = own_keys
         self._limits = (connect_s_max, read_s_max, attempts_max)
+        self._names_max, self._pace = names_max, pace or AnswerPace()
         self._lock = threading.Lock()
         self._stores: dict[tuple[str, str], S3ObjectStore] = {}
 
@@ -111,8 +115,11 @@ class S3RemoteStores:
         store = self._store(place)
         found: list[str] = []
         left = limit
-        for name in islice(store.folders(""), limit):
-            for path in (name, *(f"{name}/{below}" for below in islice(store.folders(f"{name}/"), limit))):
+        for name in islice(store.folders("", names_max=limit), limit):
+            for path in (
+                name,
+                *(f"{name}/{below}" for below in islice(store.folders(f"{name}/", names_max=limit), limit)),
+            ):
                 if left == 0:
                     return found
                 left -= 1
@@ -133,8 +140,9 @@ class S3RemoteStores:
             connect_s_max=connect_s_max,
             read_s_max=read_s_max,
             attempts_max=attempts_max,
+            pace=self._pace,
         )
-        return S3ObjectStore(access, place.bucket, prefix=place.prefix, exclusive=_unlocked)
+        return S3ObjectStore(access, place.bucket, prefix=place.prefix, exclusive=_unlocked, names_max=self._names_max)
 
 
 class _Bucket:

@@ -135,6 +135,7 @@ class BucketsOnDemand:
         return self._buckets().datasets(url, limit=limit)
 
     def _buckets(self) -> RemoteStores:
+        from odfabric.adapters.s3.guarded import AnswerPace
         from odfabric.adapters.s3.remote_stores import BucketKeys, S3RemoteStores
 
         settings = self._settings
@@ -154,6 +155,12 @@ class BucketsOnDemand:
                     connect_s_max=settings.s3_connect_s_max,
                     read_s_max=settings.s3_read_s_max,
                     attempts_max=settings.s3_attempts_max,
+                    names_max=settings.remote_names_max,
+                    pace=AnswerPace(
+                        total_s_max=settings.egress_total_s_max,
+                        window_s=settings.egress_rate_window_s,
+                        bytes_per_s_min=settings.egress_bytes_per_s_min,
+                    ),
                 )
                 self._closing.callback(opened.close)
                 self._opened = opened
