@@ -23,6 +23,7 @@ from odfabric.adapters.local_fs.folder_locks import FolderLocks, OneFolderLock
 from odfabric.adapters.local_fs.new_file import regular_file
 from odfabric.adapters.local_fs.small_file import read_at_most
 from odfabric.errors import (
+    AccessDenied,
     AlreadyExists,
     Determinate,
     External,
@@ -65,8 +66,13 @@ class FolderObjectStore:
         private_folders: Sequence[Path] = (),
         lock_wait_s_max: float = 30.0,
         locks: OneFolderLock | None = None,
+        inside: Path | None = None,
     ) -> None:
-        """`locks`: those of a folder shared with strangers, which holds only objects."""
+        """`locks`: those of a folder shared with strangers, which holds only objects.
+
+        `inside`: a folder, links followed, that no link in this one may lead out of.
+        """
+        self._inside = inside
         self._root = Path(os.path.abspath(root))
         self._private = tuple(Path(os.path.abspath(folder)) for folder in private_folders)
         self._locks = locks or FolderLocks(self._root / LOCKS, wait_s_max=lock_wait_s_max)
@@ -122,11 +128,16 @@ class FolderObjectStore:
         """See the port."""
         path = self._path(key)
         try:
-            return path.open("rb")
+            # A pipe in the place of the file would hold us up for ever without O_NONBLOCK.
+            opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except _ABSENT:
             raise NotFound("object", key) from None
         except OSError as error:
             raise _failure(Determinate, key, error) from error
+        if not stat.S_ISREG(os.fstat(opened).st_mode):
+            os.close(opened)
+            raise NotFound("object", key)
+        return os.fdopen(opened, "rb")
 
     def stat(self, key: str) -> ObjectStat | None:
         """See the port."""
@@ -229,7 +240,22 @@ class FolderObjectStore:
 
     def _path(self, key: str) -> Path:
         check_key(key)
-        return self._root / key
+        path = self._root / key
+        if self._inside is not None:
+            self._check_links(key, path)
+        return path
+
+    def _check_links(self, key: str, path: Path) -> None:
+        assert self._inside is not None
+        try:
+            found = path.resolve()
+        except (OSError, RuntimeError):
+            raise Determinate(f"object {key}: its links form a loop") from None
+        if not found.is_relative_to(self._inside):
+            raise AccessDenied(
+                f"a link at {key} leads outside of the folder that is allowed",
+                hint="remove the link, or push to another place",
+            )
 
     def _is_private(self, path: Path) -> bool:
         normal = Path(os.path.abspath(path))

@@ -1,7 +1,7 @@
 """Folders elsewhere as stores of objects, opened by file:// URLs.
 
 Owns where such URLs may lead: on a node below its push folder, on a command line anywhere. Invariant: files are copied, never linked, since
-others may write to what lies there; nothing but objects is left behind, no lock either.
+others may write to what lies there; on a node no link leads out of the allowed folder; nothing but objects is left behind, no lock either.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class FolderRemoteStores:
 
     def open(self, url: str, *, writes: bool) -> ObjectStore:
         """See the port."""
-        path = self._path(url, writes=writes)
-        return FolderObjectStore(path, locks=OneFolderLock(path))
+        path, allowed = self._path(url, writes=writes)
+        return FolderObjectStore(path, locks=OneFolderLock(path), inside=allowed)
 
     def datasets(self, url: str, *, limit: int) -> Sequence[str]:
         """See the port. Links are not followed."""
-        root = self._path(url, writes=False)
+        root, _ = self._path(url, writes=False)
         found: list[str] = []
         left = limit
         for name in _folders(root):
@@ -48,14 +48,14 @@ class FolderRemoteStores:
                     found.append(path)
         return found
 
-    def _path(self, url: str, *, writes: bool) -> Path:
+    def _path(self, url: str, *, writes: bool) -> tuple[Path, Path | None]:
         folder, setting = self._folders[writes], "push_folder" if writes else "poll_folder"
         if folder is None:
             if not self._anywhere:
                 verb = "written" if writes else "read"
                 raise AccessDenied(f"folders cannot be {verb}", hint=f"the operator may allow one ({setting})")
             folder = Path()
-        return path_below(folder, url, anywhere=self._anywhere, setting=setting)[0]
+        return path_below(folder, url, anywhere=self._anywhere, setting=setting)
 
 
 def _folders(folder: Path) -> list[str]:

@@ -8,14 +8,17 @@ is sent in frames that every peer reads. No pings are sent: peers of the protoco
 from __future__ import annotations
 
 import json
+import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from time import monotonic
 from typing import Literal
 from urllib.parse import urlsplit
 
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, WebSocketException
+from websockets.frames import Close
 from websockets.sync.client import ClientConnection, connect
 
 from odfabric.domain.sources.remote_answers import login_hint
@@ -24,19 +27,27 @@ from odfabric.errors import (
     AccessDenied,
     Determinate,
     InvalidRequest,
+    LimitExceeded,
     NotFound,
     OdfError,
     Place,
     Unauthenticated,
 )
-from odfabric.model.transfer.smart import PROTOCOL_VERSION, VERSION_HEADER
+from odfabric.model.transfer.smart import MESSAGE_BYTES_MAX, PROTOCOL_VERSION, VERSION_HEADER
 from odfabric.ports.sources.egress import TcpConnections
 from odfabric.ports.transfer.conversations import Closed, Conversation
 
 FRAME_BYTES = 4 * 1024 * 1024
 """A long message is cut into such frames; peers read up to four times as much."""
 CLOSE_S_MAX = 5.0
+SAY_S_MAX = 3600.0
+LOOK_S = 0.5
+"""How often a wait for a message looks whether the library has given the conversation up."""
 GONE = 1006
+TOO_LONG = 1009
+"""Why this end closes a conversation: the length that a frame announces, or the frames of a message together, are beyond the limit."""
+NO_FRAMES = frozenset({1002, 1003, 1007})
+"""Why this end closes it: what came is no frame of text."""
 MESSAGE_CHARACTERS_MAX = 500
 _DEFAULT_PORTS = {"ws": 80, "wss": 443}
 
@@ -52,11 +63,13 @@ class WebSocketConversations:
         ssl_context: ssl.SSLContext,
         message_bytes_max: int,
         connect_s_max: float,
+        say_s_max: float = SAY_S_MAX,
     ) -> None:
         """`token_of` gives the token for the origin of a URL.
 
-        `connect_s_max` is for connecting and for the upgrade, each.
+        `connect_s_max` is for connecting and for the upgrade, each; `say_s_max` for what the peer takes to read one message.
         """
+        self._say_s_max = say_s_max
         self._connections = connections
         self._token_of = token_of
         self._ssl_context = ssl_context
@@ -67,7 +80,7 @@ class WebSocketConversations:
     def open(self, url: str, verb: Literal["pull", "push"]) -> Iterator[Conversation]:
         """See the port."""
         connection = self._connected(url, verb)
-        talk = WebSocketConversation(connection)
+        talk = WebSocketConversation(connection, bytes_max=self._message_bytes_max, say_s_max=self._say_s_max)
         try:
             yield talk
         finally:
@@ -110,15 +123,19 @@ class WebSocketConversations:
 class WebSocketConversation:
     """One conversation that has begun."""
 
-    def __init__(self, connection: ClientConnection) -> None:
+    def __init__(
+        self, connection: ClientConnection, *, bytes_max: int = MESSAGE_BYTES_MAX, say_s_max: float = SAY_S_MAX
+    ) -> None:
         self._connection = connection
+        self._bytes_max = bytes_max
+        self._say_s_max = say_s_max
         self._saying = threading.Lock()
         self._closed: Closed | None = None
 
     def say(self, text: str) -> None:
         """See the port."""
         try:
-            with self._saying:
+            with self._saying, self._patience():
                 if len(text) <= FRAME_BYTES:
                     self._connection.send(text)
                 else:
@@ -126,21 +143,57 @@ class WebSocketConversation:
         except (ConnectionClosed, OSError):
             raise Determinate("the conversation has ended") from None
 
+    @contextmanager
+    def _patience(self) -> Iterator[None]:
+        """Cut the connection to a peer that does not read: sending has no deadline of its own."""
+        timer = threading.Timer(self._say_s_max, self._cut)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _cut(self) -> None:
+        with suppress(OSError):
+            self._connection.socket.shutdown(socket.SHUT_RDWR)
+
     def hear(self, *, seconds_max: float) -> str | Closed | None:
         """See the port."""
         if self._closed is not None:
             return self._closed
-        try:
-            found = self._connection.recv(timeout=seconds_max)
-        except TimeoutError:
-            return None
-        except (ConnectionClosed, OSError, WebSocketException) as error:
-            received = error.rcvd if isinstance(error, ConnectionClosed) else None
-            self._closed = Closed(GONE) if received is None else Closed(received.code, received.reason)
-            return self._closed
+        deadline = monotonic() + seconds_max
+        while True:
+            left_s = deadline - monotonic()
+            try:
+                found = self._connection.recv(timeout=max(0.0, min(left_s, LOOK_S)))
+                break
+            except TimeoutError:
+                # The library waits for the peer to close after it has refused a frame, and an evil one does not.
+                self._raise_refused(self._connection.protocol.close_sent)
+                if left_s <= LOOK_S:
+                    return None
+            except ConnectionClosed as error:
+                self._closed = Closed(GONE) if error.rcvd is None else Closed(error.rcvd.code, error.rcvd.reason)
+                if error.rcvd is None:
+                    self._raise_refused(error.sent)
+                return self._closed
+            except (OSError, WebSocketException):
+                self._closed = Closed(GONE)
+                return self._closed
         if not isinstance(found, str):
             raise InvalidRequest("a message is no text", place=Place(field="message"))
         return found
+
+    def _raise_refused(self, sent: Close | None) -> None:
+        """Raise what this end has closed the conversation for, if it has."""
+        if sent is None or sent.code not in (TOO_LONG, *NO_FRAMES):
+            return
+        self._closed = Closed(GONE)
+        self._cut()
+        if sent.code == TOO_LONG:
+            raise LimitExceeded("a message is too long", limit="smart_message_bytes_max", maximum=self._bytes_max)
+        raise InvalidRequest(f"what came is no message: {sent.reason}", place=Place(field="message"))
 
     def end(self, code: int, reason: str) -> None:
         """See the port."""

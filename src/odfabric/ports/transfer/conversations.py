@@ -28,14 +28,17 @@ class Conversation(Protocol):
     """Texts back and forth. One thread hears at a time; several may speak."""
 
     def say(self, text: str) -> None:
-        """Send a message. Raises Determinate if the conversation has ended."""
+        """Send a message.
+
+        Raises Determinate if the conversation has ended, also because the other end does not read.
+        """
 
     def hear(self, *, seconds_max: float) -> str | Closed | None:
         """The next message, in the order of sending.
 
         None if none has come within the time. After `Closed` nothing else comes.
 
-        Raises InvalidRequest for what is no text.
+        Raises InvalidRequest for what is no text, LimitExceeded for a message that is too long.
         """
 
     def end(self, code: int, reason: str) -> None:

@@ -60,6 +60,8 @@ from odfabric.usecases.transfer.smart_parts import (
 )
 
 SHOWN = "the push"
+REPORTS_UNASKED_MAX = 100
+"""Reports of progress beyond one for each object and one for each question."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,11 +245,19 @@ class _Accepting:
         return entry
 
     def _link(self, entry: CatalogEntry) -> None:
-        """Answer with places for uploads, for as many portions as come."""
+        """Answer with places for uploads, for as many portions as have something new.
+
+        A client that says for ever that more follows would hold the conversation.
+        """
+        linked: set[ObjectFile] = set()
         while True:
             asked = read_push_objects(self._heard())
             self.ports.check(False)
-            self.talk.say(write_uploads([self._upload_of(entry, each) for each in asked.files]))
+            uploads = [self._upload_of(entry, each) for each in asked.files]
+            if asked.is_truncated and linked.issuperset(asked.files):
+                raise InvalidRequest("a portion of many names nothing new")
+            linked.update(asked.files)
+            self.talk.say(write_uploads(uploads))
             if not asked.is_truncated:
                 return
 
@@ -264,9 +274,13 @@ class _Accepting:
         return ObjectUpload(file, self.ports.upload_to(file))
 
     def _await_uploads(self) -> None:
-        """Ask for progress in silences, until the client is done or silent for too long."""
+        """Ask for progress in silences, until the client is done or silent for too long.
+
+        A client reports when it is asked and when an object is there; one that reports without end is refused.
+        """
         limits = self.ports.limits
         silent_s = 0.0
+        reports_left = len(self.named) + REPORTS_UNASKED_MAX
         while True:
             found = self.talk.hear(seconds_max=limits.progress_s)
             if isinstance(found, Closed):
@@ -277,11 +291,16 @@ class _Accepting:
                     maximum = limits.wait_s_max
                     raise LimitExceeded("no progress is reported", limit="smart_wait_s_max", maximum=maximum)
                 if silent_s <= limits.progress_s:
+                    reports_left += 1
                     self.talk.say(write_nothing())
                 continue
             silent_s = 0.0
-            if read_progress(found).uploaded is None:
+            uploaded = read_progress(found).uploaded
+            if uploaded is None:
                 return
+            reports_left -= 1
+            if uploaded > len(self.named) or reports_left < 0:
+                raise InvalidRequest(f"endless progress with {len(self.named)} objects")
 
     def _commit(self, begin: PushBegin, batch: ReceivedBatch, folder: Path) -> None:
         read_empty(self._heard())

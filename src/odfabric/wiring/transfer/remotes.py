@@ -109,6 +109,7 @@ class ConversationsOnDemand:
                     ssl_context=self._egress.ssl_context,
                     message_bytes_max=self._settings.smart_message_bytes_max,
                     connect_s_max=self._egress.limits.connect_s_max,
+                    say_s_max=self._settings.smart_objects_wait_s_max,
                 )
         return self._opened.open(url, verb)
 
