@@ -113,6 +113,7 @@ def check_statement(
         )
     if statement.signed_at.epoch_ns - now.epoch_ns > AHEAD_S_MAX * NANOS_PER_SECOND:
         raise tampered(f"head.sig was signed at {statement.signed_at}, which is yet to come")
+    check_not_ahead(end, now=now)
     return HeadStatement(
         sequence=last.move.sequence,
         head=last.move.new_head,
@@ -120,6 +121,16 @@ def check_statement(
         signed_at=max(statement.signed_at, last.move.system_time),
         signer=end.signer,
     )
+
+
+def check_not_ahead(end: LogEnd, *, now: Instant) -> None:
+    """Refuse a log whose newest entry is yet to come: it would count as fresh until then.
+
+    Times of entries do not go back, so the newest one is the latest. Raises CorruptedSource by rule `head-log-tampered`.
+    """
+    if end.last is not None and end.last.move.system_time.epoch_ns - now.epoch_ns > AHEAD_S_MAX * NANOS_PER_SECOND:
+        move = end.last.move
+        raise tampered(f"entry {move.sequence} of the head log is of {move.system_time}, which is yet to come")
 
 
 def check_against_seen(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from odfabric.domain.heads.head_history import check_moves, check_statement
+from odfabric.domain.heads.head_history import check_moves, check_not_ahead, check_statement
 from odfabric.errors import CorruptedSource, InvalidRequest, NotFound, Place
 from odfabric.formats.heads.head_log import read_move, read_statement, segment_lines, segment_text, shown_key, tampered
 from odfabric.formats.identifiers.dataset_layout import HEAD_LOG, HEAD_SIGNATURE, in_dataset
@@ -75,7 +75,7 @@ def accept_log(entry: CatalogEntry, path: str, data: bytes, *, judge: LogJudge, 
                 place=Place(rule="head-log-fork"),
                 hint="the key of the dataset has signed two histories: find out where",
             )
-    check_moves(writer_end, new)
+    check_not_ahead(check_moves(writer_end, new), now=judge.clock.now())
     newest_comes_later = path != HEAD_LOG
     if new and chains.row(entry.id, new[-1].move.new_head) is None and not newest_comes_later:
         raise CorruptedSource(
