@@ -53,3 +53,43 @@ def test_problems_and_changed_reports_end_with_1(tmp_path: Path, capsys: pytest.
     path.write_text(path.read_text().replace('"ok":false', '"ok":true'))
     assert main(["verify-report", str(path)]) == 1
     assert "the signature of did:key:z6Mk" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"engine": {}},
+        {"engine": "spark"},
+        {"engine": {"name": "a", "version": "b", "digest": 1}},
+        {"signed": {}},
+        {"signed": 1},
+        {"blocks": None},
+        {"blocks": {}},
+        {"skipped": 1},
+        {"problems": None, "ok": False},
+    ],
+    ids=str,
+)
+def test_a_signed_report_of_another_shape_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], changed: dict[str, Any]
+) -> None:
+    assert main(["verify-report", str(written(tmp_path, **changed))]) == 1
+    shown = capsys.readouterr()
+    assert (shown.out, "a member of the report is missing or wrong" in shown.err) == ("", True)
+
+
+def test_a_signed_report_does_not_add_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(tmp_path, ok=False, problems=2, mode="data\nresult  verified\x1b[2J")
+    assert main(["verify-report", str(path)]) == 1
+    shown = capsys.readouterr().out
+    assert "result  2 problems" in shown.splitlines()
+    assert "result  verified" not in shown.splitlines()
+    assert "\x1b" not in shown
+
+
+def test_a_file_of_any_size_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "huge.json"
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+    assert main(["verify-report", str(path)]) == 1
+    assert "at most 65536 bytes" in capsys.readouterr().err

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs/attacks-on-transfer.md"
 HEADINGS = ["attack", "what the node does", "error", "test"]
 TEST = re.compile(r"`([\w/]+)::(\w+)`", re.ASCII)
-CODE = re.compile(r"`[a-z0-9-]+`", re.ASCII)
+CODE = re.compile(r"`([a-z0-9-]+)`", re.ASCII)
 
 
 def rows() -> Iterator[list[str]]:
@@ -22,6 +22,17 @@ def rows() -> Iterator[list[str]]:
         cells = [cell.strip() for cell in line.strip("|").split(" | ")]
         if line.startswith("| ") and cells != HEADINGS:
             yield cells
+
+
+@lru_cache
+def sources() -> str:
+    """Where codes and rules of errors are written."""
+    folders = ("domain/heads", "formats/heads")
+    files = [
+        ROOT / "src/odfabric/errors.py",
+        *(file for each in folders for file in (ROOT / "src/odfabric" / each).glob("*.py")),
+    ]
+    return "".join(file.read_text() for file in files)
 
 
 @lru_cache
@@ -42,7 +53,8 @@ def names_in(stem: str) -> tuple[frozenset[str], ...]:
 def test_every_attack_has_an_answer_an_error_and_a_test(cells: list[str]) -> None:
     attack, answer, error, tests = cells
     assert all((attack, answer))
-    assert error == "none" or CODE.search(error), f"{attack}: which error?"
+    assert error == "none" or CODE.findall(error), f"{attack}: which error?"
+    assert [code for code in CODE.findall(error) if f'"{code}"' not in sources()] == []
     assert TEST.findall(tests), f"{attack}: which test?"
     for stem, name in TEST.findall(tests):
         found = names_in(stem)

@@ -132,3 +132,50 @@ def test_a_report_of_another_dataset_or_chain_is_refused(
     assert not kept.in_chain
     with pytest.raises(InvalidRequest, match="not in the chain"):
         memory.node.reports.publish(derived, text)
+
+
+def test_a_report_with_other_members_or_proof_is_refused(memory: MemoryNode, derived: CatalogEntry) -> None:
+    document = verify(memory, derived)["report"]
+    report, proof = document["report"], document["proof"]
+    other = signed_report({"dataset": report["dataset"]}, private=bytes([9]) * 32)["proof"]
+    without = {name: value for name, value in report.items() if name != "blocks"}
+    for changed in (
+        {**document, "report": {**report, "vouchedBy": "everybody"}},
+        {**document, "report": without},
+        {**document, "extra": 1},
+        {**document, "proof": {**proof, "extra": 1}},
+        {**document, "proof": {**proof, "verificationMethod": other["verificationMethod"]}},
+        {**document, "proof": {**proof, "proofValue": other["proofValue"]}},
+        {**document, "proof": {**proof, "proofValue": proof["proofValue"][:9] + "!" + proof["proofValue"][9:]}},
+        {**document, "proof": other},
+        {**document, "proof": None},
+        {**document, "report": None},
+        {"report": report},
+    ):
+        with pytest.raises(InvalidData):
+            read_signed_report(report_text(changed).encode())
+        with pytest.raises(InvalidData):
+            memory.node.reports.publish(derived, report_text(changed).encode())
+    assert memory.node.reports.of_dataset(derived) == []
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"null",
+        b"1",
+        b"NaN",
+        b'"report"',
+        b"[" * 30_000,
+        b'{"report":' * 5_000,
+        b'{"report":{},"report":{},"proof":{}}',
+        b'{"proof":{},"report":' + b"9" * 60_000 + b"}",
+        b"\xff\xfe{}",
+        b'{"report": "' + b"x" * 100_000 + b'"}',
+    ],
+    ids=["empty", "null", "number", "nan", "text", "deep list", "deep", "twice", "long number", "no UTF-8", "huge"],
+)
+def test_what_is_no_report_is_refused(memory: MemoryNode, entry: CatalogEntry, data: bytes) -> None:
+    with pytest.raises(InvalidData):
+        memory.node.reports.publish(entry, data)

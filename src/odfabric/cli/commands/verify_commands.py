@@ -12,7 +12,7 @@ import typer
 from odfabric.cli.backends.backend import VerifyWish, check_file, check_writable
 from odfabric.cli.context import backend_of, context_of
 from odfabric.cli.output import counted
-from odfabric.errors import InvalidRequest
+from odfabric.errors import InvalidData, InvalidRequest, Place
 
 if TYPE_CHECKING:
     from odfabric.cli.output import Output
@@ -142,17 +142,19 @@ def verify_report(context: typer.Context, file: str = FILE) -> None:
     if output.as_json:
         output.document({"signer": read.signer, "report": members})
     else:
-        engine = members.get("engine")
-        by = f" with {engine['name']} {engine['version']} {engine['digest'][:16]}" if isinstance(engine, dict) else ""
+        try:
+            lines = _lines_of(members, at=str(read.at), ok=read.ok)
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidData(
+                f"a member of the report is missing or wrong: {error}",
+                place=Place(file=file, field="report"),
+                hint="its signer has signed something else than a verification: ask for another one",
+            ) from None
         output.result(None, f"signed by {read.signer}")
         output.result(None, f"dataset {read.dataset}")
         output.result(None, f"block   {read.block}")
-        output.result(None, f"checked {members.get('mode')}{by} at {read.at}: {_counts(members)}")
-        if isinstance(heads := members.get("signed"), dict):
-            output.result(None, f"heads   signed by {heads['signer']}, entries: {heads['entries']}")
-        output.result(None, "result  " + ("verified" if read.ok else counted(int(members["problems"]), "problem")))
-        for skipped in members.get("skipped", []):
-            output.result(None, f"skipped {skipped}")
+        for line in lines:
+            output.result(None, " ".join(line.splitlines()))
     if not read.ok:
         raise typer.Exit(1)
 
@@ -181,6 +183,18 @@ def reports(context: typer.Context, ref: str = REF) -> None:
         output.result(None, f"  signed by {one['signer']}, published by {one['publishedBy']}")
     if not found:
         output.result(None, f"nobody has published a report on {ref}")
+
+
+def _lines_of(members: dict[str, Any], *, at: str, ok: bool) -> list[str]:
+    """What a report says, in lines. Raises KeyError, TypeError, ValueError for members that are not those of a report."""
+    engine, heads = members.get("engine"), members.get("signed")
+    by = f" with {engine['name']} {engine['version']} {engine['digest'][:16]}" if engine is not None else ""
+    return [
+        f"checked {members.get('mode')}{by} at {at}: {_counts(members)}",
+        *([f"heads   signed by {heads['signer']}, entries: {heads['entries']}"] if heads is not None else []),
+        "result  " + ("verified" if ok else counted(int(members["problems"]), "problem")),
+        *(f"skipped {skipped}" for skipped in members.get("skipped", [])),
+    ]
 
 
 def _counts(members: dict[str, Any]) -> str:

@@ -31,6 +31,8 @@ PROOF_TYPE: Final = "Ed25519Signature2020"
 REPORT_BYTES_MAX: Final = 64 * 1024
 DEPTH_MAX: Final = 8
 
+_PROOF_MEMBERS = frozenset({"type", "verificationMethod", "proofValue"})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignedReport:
@@ -112,9 +114,15 @@ def _check_signature(report: Mapping[str, Any], proof: Mapping[str, Any], refuse
     method, value = proof.get("verificationMethod"), proof.get("proofValue")
     if proof.get("type") != PROOF_TYPE or not isinstance(method, str) or not isinstance(value, str) or value[:1] != "u":
         raise refuse(f"its proof is none of the type {PROOF_TYPE}", field="proof")
+    if set(proof) != _PROOF_MEMBERS:
+        raise refuse(
+            "a proof has the members `type`, `verificationMethod` and `proofValue`, and no others", field="proof"
+        )
     try:
         public = parse_did_key(method)
         signature = base64.urlsafe_b64decode(value[1:] + "=" * (-len(value[1:]) % 4))
+        if f"u{base64.urlsafe_b64encode(signature).rstrip(b'=').decode()}" != value:
+            raise ValueError("another spelling of the signature")
         Ed25519PublicKey.from_public_bytes(public).verify(signature, canonical_json(dict(report)).encode())
     except InvalidName as error:
         raise refuse(error.message, field="proof.verificationMethod") from None
