@@ -45,6 +45,11 @@ class ProvenanceSettings(BaseSettings):
     provenance_peer_s_max: float = Field(
         20.0, gt=0, description="Longest wait for all other nodes together, for one answer on provenance"
     )
+    provenance_peer_job_s_max: float = Field(
+        60.0,
+        ge=0,
+        description="Longest wait for jobs of other nodes together, where a question on provenance takes long there; 0 = a job is not waited for",
+    )
     provenance_peer_bytes_max: int = Field(
         4 * 1024 * 1024, ge=1024, description="Largest answer on provenance that is read from another node"
     )

@@ -15,8 +15,11 @@ from odfabric.adapters.memory.transfer.nodes import MemoryRemoteNodes
 from odfabric.domain.people.access import Subject
 from odfabric.errors import CorruptedSource, Determinate
 from odfabric.model.commit import CatalogEntry
+from odfabric.model.engine import EngineProgress
 from odfabric.model.identity import DatasetId
 from odfabric.model.why_request import WhyRequest
+from odfabric.ports.engine import ProgressListener
+from odfabric.ports.transfer.nodes import QueuedAnswer
 from odfabric.usecases.provenance.ask_why import ask_why
 from odfabric.usecases.provenance.peer_answer import read_peer_answer
 from tests.usecases.test_ask_why import Story, WithoutOne, limit, story
@@ -39,6 +42,7 @@ class Copies:
     def __post_init__(self) -> None:
         self.questions: list[Mapping[str, Any]] = []
         self.tamper: Callable[[Answer], object] = lambda answer: None
+        self.listener: ProgressListener = lambda _: None
         self.story.memory.peers.answers_why = self._answer
 
     def _answer(self, url: str, question: Mapping[str, Any], with_key: bool) -> object:
@@ -65,7 +69,7 @@ class Copies:
         ports = replace(node.provenance.ports(subject), repository=repository, seen=seen)
         request = WhyRequest(offsets=offsets, values=True, **{"peers": True, **asked})
         peers = node.provenance.peers(subject)
-        answer: Answer = ask_why(entry, request, ports=ports, progress=lambda _: None, peers=peers)
+        answer: Answer = ask_why(entry, request, ports=ports, progress=self.listener, peers=peers)
         json.dumps(answer)
         return answer
 
@@ -169,6 +173,10 @@ def away(answer: Answer) -> None:
     raise Determinate("b.test did not answer")
 
 
+def no_cursor(answer: Answer) -> None:
+    answer["next"] = "../../x"
+
+
 def huge(answer: Answer) -> None:
     answer["padding"] = "x" * (5 << 20)
 
@@ -188,6 +196,7 @@ def huge(answer: Answer) -> None:
         (no_row, "peer-invalid"),
         (no_object, "peer-invalid"),
         (script, "peer-invalid"),
+        (no_cursor, "peer-invalid"),
         (away, "peer-away"),
         (huge, "peer-limit"),
     ],
@@ -206,6 +215,61 @@ def test_a_node_that_lies_or_fails_ends_its_branch_alone(
 def test_a_node_that_shows_nothing_is_named(copies: Copies, story: Story) -> None:
     story.memory.peers.answers_why = MemoryRemoteNodes().answers_why
     assert copies.why(story.again, 2)["records"][1]["end"]["reason"] == "peer-refused"
+
+
+def test_a_job_of_the_other_node_is_waited_for(copies: Copies, story: Story) -> None:
+    found: list[object] = []
+
+    def queue(answer: Answer) -> object:
+        found.append(answer)
+        return QueuedAnswer(job="j1")
+
+    copies.tamper = queue
+    second = copies.why(story.again, 2)["records"][1]
+    assert (second["end"]["reason"], second["end"]["peer"]) == ("peer-works", "http://b.test")
+    assert "provenance_peer_job_s_max" in second["end"]["message"]
+
+    story.memory.peers.finds_why = lambda url, job: found[-1] if (url, job) == (PEER, "j1") else None
+    _, second, root = copies.why(story.again, 2)["records"]
+    assert (second["claimedBy"], root["end"]["reason"]) == (["http://b.test"], "root")
+
+
+def test_waiting_for_another_node_ends_when_nobody_listens(copies: Copies, story: Story) -> None:
+    """The listener's error is no end of a branch."""
+    copies.tamper = lambda answer: QueuedAnswer(job="j1")
+    steps: list[str] = []
+
+    def listen(progress: EngineProgress) -> None:
+        steps.append(progress.stage)
+        if steps.count("peers") == 2:
+            raise Determinate("nobody waits")
+
+    copies.listener = listen
+    with pytest.raises(Determinate, match="nobody waits"):
+        copies.why(story.again, 2)
+
+
+def with_two_rows(answer: Answer) -> None:
+    """As if the record were made of two rows, of which one is followed."""
+    rows = answer["records"][0]["why"]["witnesses"][0]
+    answer["records"][0]["why"]["witnesses"][0] = {**rows, "count": 2, "ranges": [[1, 3]], "leftOut": 1}
+    answer["next"] = f"{'a' * 16}-1"
+
+
+def test_pages_of_another_node_are_pages_of_the_answer(copies: Copies, story: Story) -> None:
+    copies.tamper = with_two_rows
+    page = copies.why(story.copied, 2, limit=1)
+    assert page["next"] == f"{'a' * 16}-1"
+    assert "further" not in page["records"][0]
+    copies.why(story.copied, 2, limit=1, after=page["next"])
+    assert copies.questions[-1]["after"] == page["next"]
+
+
+def test_rows_left_out_behind_an_own_record_are_linked_to_where_they_are(copies: Copies, story: Story) -> None:
+    copies.tamper = with_two_rows
+    answer = copies.why(story.again, 2, limit=1)
+    assert (answer["next"], copies.questions[-1]["after"]) == (None, None)
+    assert answer["records"][1]["further"] == "http://b.test/local/copied/-/why?offset=2"
 
 
 def test_questions_end_at_limits(copies: Copies, story: Story) -> None:

@@ -274,8 +274,9 @@ class Egress:
         headers: Sequence[tuple[str, str]] = (),
         conditions: Sequence[tuple[str, str]] = (),
         limit: SizeLimit,
+        total_s_max: float | None = None,
     ) -> Iterator[Answer]:
-        """GET, redirects followed.
+        """GET, redirects followed, in `total_s_max` seconds (default: the limit's).
 
         `headers` stay with the origin of `url`; `conditions` go to every hop.
 
@@ -283,7 +284,7 @@ class Egress:
         """
         target = self.check(url)
         private = check_headers(headers)
-        deadline = monotonic() + self.limits.total_s_max
+        deadline = monotonic() + (self.limits.total_s_max if total_s_max is None else total_s_max)
         for _ in range(self.limits.redirects_max + 1):
             with self._sent("GET", target, [*private, *conditions], deadline) as response:
                 location = _location(response)

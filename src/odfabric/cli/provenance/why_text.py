@@ -151,6 +151,8 @@ def _explained(
     for rows in why["witnesses"]:
         yield f"{indent}made of {rows_text(rows)}{_end_of(rows)}"
         yield from _children(answer, rows, records, shown, indent=indent + "  ")
+    if one.get("further") is not None:
+        yield f"{indent}the other node shows the further rows: {one['further']}"
 
 
 def _causes(

@@ -74,6 +74,8 @@ class EndReason(Enum):
     """Asking other nodes has reached a limit: nodes, hops, seconds or bytes."""
     PEER_AWAY = "peer-away"
     """The other node did not answer in time."""
+    PEER_WORKS = "peer-works"
+    """The other node still works on the answer: asked again, it may have it."""
     PEER_REFUSED = "peer-refused"
     """The other node does not have the records, or does not show them to this one."""
     PEER_INVALID = "peer-invalid"

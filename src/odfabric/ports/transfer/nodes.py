@@ -5,7 +5,7 @@ Nothing of it is trusted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -25,6 +25,13 @@ class FoundDataset:
     alias: str
     id: str | None = None
     kind: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuedAnswer:
+    """A question that the other node answers later: the id of its job there."""
+
+    job: str
 
 
 class RemoteNodes(Protocol):
@@ -59,7 +66,25 @@ class RemoteNodes(Protocol):
     ) -> object:
         """The JSON value that a dataset answers to why records are there.
 
+        A QueuedAnswer where a job works on it; the same question asked again finds the job again as long as this process remembers it.
+
         `with_key`: ask with the token of its origin. An answer above `bytes_max` raises LimitExceeded; NotFound, InvalidRequest too.
+        """
+
+    def queued_why(
+        self,
+        url: str,
+        queued: QueuedAnswer,
+        *,
+        with_key: bool,
+        seconds_max: float,
+        bytes_max: int,
+        waiting: Callable[[], None],
+    ) -> object | None:
+        """What a job has found that `why` named; None if it still works after `seconds_max`.
+
+        `waiting` is called each time that it is not done yet, and ends the wait by raising. Raises as `why`; a job that failed raises what
+        its answer would have.
         """
 
     def has_key(self, url: str) -> bool:

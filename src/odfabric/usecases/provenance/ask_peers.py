@@ -8,7 +8,7 @@ are bounded. Not here: where to check a claim (`cli.provenance.why_check`), what
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,11 +29,12 @@ from odfabric.formats.identifiers.did import parse_dataset_id
 from odfabric.formats.provenance.question import question_value
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.engine import EngineProgress
-from odfabric.model.instant import NANOS_PER_MILLI
+from odfabric.model.instant import NANOS_PER_SECOND
 from odfabric.model.provenance import ProvenanceKind
 from odfabric.model.transfer.repository import AliasKind
 from odfabric.model.why_request import WhyRequest
 from odfabric.ports.engine import ProgressListener
+from odfabric.ports.transfer.nodes import QueuedAnswer
 from odfabric.usecases.provenance.check_claims import Claims, Record, checked_claims
 from odfabric.usecases.provenance.peer_answer import PeerAnswer, read_peer_answer
 from odfabric.usecases.provenance.trace_records import Trace, TracePorts, Visited, WhyAsked
@@ -57,6 +58,7 @@ class PeerLimits:
     peers_max: int
     hops_max: int
     s_max: float
+    job_s_max: float
     bytes_max: int
 
 
@@ -83,11 +85,19 @@ class _Group:
 
 
 class _NotAsked(Exception):
-    """No node is asked, and why."""
+    """No node is asked, or waited for any longer, and why."""
 
     def __init__(self, reason: EndReason, message: str) -> None:
         super().__init__(message)
         self.reason, self.message = reason, message
+
+
+class _Stopped(Exception):
+    """The listener to progress wants no answer any more: this is no end of a branch."""
+
+    def __init__(self, error: OdfError) -> None:
+        super().__init__()
+        self.error = error
 
 
 def ask_peers(
@@ -104,11 +114,28 @@ def ask_peers(
 
     Changes `document`. Raises what `progress` raises.
     """
-    asking = _Asking(document, request, asked, trace, ports, peers)
     groups = list(_groups(trace))
-    for number, group in enumerate(groups):
-        progress(EngineProgress(stage="peers", done=number, total=len(groups)))
-        asking.continue_branches(group)
+    at = 0
+
+    def waiting() -> None:
+        try:
+            progress(EngineProgress(stage="peers", done=at, total=len(groups)))
+        except OdfError as error:
+            raise _Stopped(error) from None
+
+    asking = _Asking(document, request, asked, trace, ports, peers, waiting)
+    try:
+        for at, group in enumerate(groups):  # noqa: B007 - `waiting` reports it
+            waiting()
+            asking.continue_branches(group)
+    except _Stopped as stopped:
+        raise stopped.error from None
+
+
+def is_elsewhere(request: WhyRequest, trace: Trace) -> bool:
+    """Whether another node is to explain all records that were asked for, so that pages of the answer are its pages."""
+    first = [one for one in trace.visited if one.depth == 0]
+    return request.peers and all(one.end is not None and one.end.reason is EndReason.NOT_HERE for one in first)
 
 
 def _groups(trace: Trace) -> Iterator[_Group]:
@@ -131,9 +158,10 @@ class _Asking:
         trace: Trace,
         ports: TracePorts,
         peers: PeerPorts,
+        waiting: Callable[[], None],
     ) -> None:
         self._document, self._request, self._trace = document, request, trace
-        self._ports, self._peers = ports, peers
+        self._ports, self._peers, self._waiting = ports, peers, waiting
         limits = ports.limits
         self._depth_max = limits.depth_max if asked.depth is None else min(asked.depth, limits.depth_max)
         self._kinds, self._columns = asked.kinds, asked.columns
@@ -141,7 +169,7 @@ class _Asking:
         self._datasets: dict[str, Any] = document["datasets"]
         self._by_ref: dict[tuple[str, int], Record] = {(one["dataset"], one["offset"]): one for one in self._records}
         self._count = 0
-        self._until_ns = ports.clock.now().epoch_ns + int(peers.limits.s_max * 1000) * NANOS_PER_MILLI
+        self._left_s, self._left_job_s = peers.limits.s_max, peers.limits.job_s_max
 
     def continue_branches(self, group: _Group) -> None:
         """Ask for a group of records, and put claims or ends into the document."""
@@ -163,7 +191,7 @@ class _Asking:
             reason = next((reason for kind, reason in _REASONS.items() if isinstance(error, kind)), None)
             self._end(group, reason or EndReason.PEER_REFUSED, _said(error), url)
         else:
-            self._merge(group, claims, answer, _node_of(url))
+            self._merge(group, claims, answer, url)
 
     def _place(self, entry: CatalogEntry) -> str:
         """URL of the dataset where it was pulled from, or pushed to."""
@@ -184,20 +212,49 @@ class _Asking:
 
     def _answer(self, url: str, group: _Group) -> PeerAnswer:
         limits, nodes = self._peers.limits, self._peers.names.nodes
-        left_s = (self._until_ns - self._ports.clock.now().epoch_ns) / 1e9
-        if self._count >= limits.peers_max or left_s <= 0:
+        if self._count >= limits.peers_max or self._left_s <= 0:
             name = "provenance_peers_max" if self._count >= limits.peers_max else "provenance_peer_s_max"
             raise _NotAsked(EndReason.PEER_LIMIT, f"no further node is asked for this answer (limit {name})")
         self._count += 1
         with_key = self._may_use_key() and nodes.has_key(url)
-        value = nodes.why(
-            url,
-            question_value(self._question(group, asks_on=with_key)),
-            with_key=with_key,
-            seconds_max=left_s,
-            bytes_max=limits.bytes_max,
-        )
+        began_ns = self._ports.clock.now().epoch_ns
+        try:
+            value = nodes.why(
+                url,
+                question_value(self._question(group, asks_on=with_key)),
+                with_key=with_key,
+                seconds_max=self._left_s,
+                bytes_max=limits.bytes_max,
+            )
+        finally:
+            self._left_s -= self._seconds_since(began_ns)
+        if isinstance(value, QueuedAnswer):
+            value = self._found_later(url, value, with_key=with_key)
         return read_peer_answer(value, records_max=self._ports.limits.records_max)
+
+    def _found_later(self, url: str, queued: QueuedAnswer, *, with_key: bool) -> object:
+        """What a job of the other node finds, if it ends in time."""
+        began_ns = self._ports.clock.now().epoch_ns
+        try:
+            value = self._peers.names.nodes.queued_why(
+                url,
+                queued,
+                with_key=with_key,
+                seconds_max=max(self._left_job_s, 0.0),
+                bytes_max=self._peers.limits.bytes_max,
+                waiting=self._waiting,
+            )
+        finally:
+            self._left_job_s -= self._seconds_since(began_ns)
+        if value is None:
+            raise _NotAsked(
+                EndReason.PEER_WORKS,
+                "the node that it came from still works on the answer: ask again in a while (limit provenance_peer_job_s_max)",
+            )
+        return value
+
+    def _seconds_since(self, began_ns: int) -> float:
+        return (self._ports.clock.now().epoch_ns - began_ns) / NANOS_PER_SECOND
 
     def _may_use_key(self) -> bool:
         """Who may pull from elsewhere reads there with this node's key anyway."""
@@ -217,10 +274,14 @@ class _Asking:
             columns=tuple(sorted(found)) if group.depth else self._columns,
             kinds=tuple(kind.name.lower() for kind in ProvenanceKind if kind in kinds),
             depth=str(self._depth_max - group.depth),
-            after=None,
+            after=self._request.after if self._is_paged(group) else None,
             peers=asks_on and hops < self._peers.limits.hops_max,
             hops=hops,
         )
+
+    def _is_paged(self, group: _Group) -> bool:
+        """Whether the other node's pages are those of this answer."""
+        return group.depth == 0 and is_elsewhere(self._request, self._trace)
 
     def _end(self, group: _Group, reason: EndReason, message: str, url: str | None) -> None:
         for one in group.visited:
@@ -229,13 +290,18 @@ class _Asking:
             if url is not None:
                 end["peer"] = _node_of(url)
 
-    def _merge(self, group: _Group, claims: Claims, answer: PeerAnswer, node: str) -> None:
+    def _merge(self, group: _Group, claims: Claims, answer: PeerAnswer, url: str) -> None:
+        node = _node_of(url)
         for offset, said in claims.asked.items():
             own = self._by_ref[str(group.visited[0].ref.dataset), offset]
             del own["end"]
             own |= {name: said[name] for name in ("why", "end") if name in said}
             own["claimedBy"] = [node, *said.get("claimedBy", ())]
+            if not self._is_paged(group) and any(rows["leftOut"] for rows in _rows_of(own)):
+                own["further"] = f"{without_smart_prefix(url).rstrip('/')}/-/why?offset={offset}"
             self._redact(own)
+        if self._is_paged(group):
+            self._document["next"] = answer.next
         for said in claims.behind:
             ref = (said["dataset"], said["offset"])
             if ref in self._by_ref or self._hidden(said["dataset"]):
@@ -268,8 +334,7 @@ class _Asking:
     def _redact(self, one: Record) -> None:
         """Take away what the caller may not read here, also if another node shows it."""
         why = one.get("why")
-        rows = [] if why is None else [*why["witnesses"], *why["trigger"]]
-        hidden = [each for each in rows if self._hidden(each["dataset"])]
+        hidden = [each for each in _rows_of(one) if self._hidden(each["dataset"])]
         if why is None or not hidden:
             return
         for each in hidden:
@@ -281,6 +346,11 @@ class _Asking:
         inputs = {each["input"] for each in hidden}
         why["cells"] = [cell for cell in why["cells"] if cell["input"] not in inputs]
         why["notes"], why["how"] = [], None
+
+
+def _rows_of(one: Record) -> list[Record]:
+    why = one.get("why")
+    return [] if why is None else [*why["witnesses"], *why["trigger"]]
 
 
 def _node_of(url: str) -> str:

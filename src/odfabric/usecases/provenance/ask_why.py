@@ -16,7 +16,7 @@ from odfabric.model.provenance import ProvenanceEffort, ProvenanceKind
 from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric.model.why_request import ALL_KINDS, WhyRequest
 from odfabric.ports.engine import ProgressListener
-from odfabric.usecases.provenance.ask_peers import PeerPorts, ask_peers
+from odfabric.usecases.provenance.ask_peers import PeerPorts, ask_peers, is_elsewhere
 from odfabric.usecases.provenance.provenance_document import WhyCursor, parse_why_cursor, why_document
 from odfabric.usecases.provenance.trace_records import TraceLimits, TracePorts, WhyAsked, trace_records
 
@@ -38,7 +38,9 @@ def ask_why(
     after = None if request.after is None else parse_why_cursor(request.after)
     asked = question_of(entry, request, ports=ports)
     trace = trace_records(entry.id, asked, ports=ports, progress=progress)
-    document = why_document(entry, asked, trace, seen=ports.seen, values=request.values, after=after)
+    # A page of an answer that another node gives has that node's cursor, which it checks.
+    own = None if peers is not None and is_elsewhere(request, trace) else after
+    document = why_document(entry, asked, trace, seen=ports.seen, values=request.values, after=own)
     if request.peers and peers is not None:
         ask_peers(document, request, asked, trace, ports=ports, peers=peers, progress=progress)
     return document

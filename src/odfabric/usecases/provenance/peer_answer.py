@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from odfabric.domain.provenance.trace import EndReason
-from odfabric.errors import CorruptedSource, InvalidName
+from odfabric.errors import CorruptedSource, InvalidName, InvalidRequest
 from odfabric.formats.identifiers.did import parse_dataset_id
 from odfabric.formats.identifiers.multihash import parse_multihash
 from odfabric.formats.identifiers.references import parse_name
 from odfabric.model.operation import OperationType
 from odfabric.model.provenance import CellRole
+from odfabric.usecases.provenance.provenance_document import parse_why_cursor
 
 INT64_MAX = 2**63 - 1
 TEXT_CHARACTERS_MAX = 100_000
@@ -28,11 +29,15 @@ _URL = re.compile(r"https?://[!-~]{1,1000}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class PeerAnswer:
-    """Records as in an answer of this node, and names of datasets there by identity."""
+    """Records as in an answer of this node, and names of datasets there by identity.
+
+    `next`: the cursor of its next page there.
+    """
 
     records: Sequence[dict[str, Any]]
     names: Mapping[str, str]
     left_out: int
+    next: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +123,16 @@ def read_peer_answer(value: object, *, records_max: int) -> PeerAnswer:
     if not isinstance(datasets, dict):
         raise _wrong("datasets", "is no object")
     left_out = value.get("leftOut")
-    return PeerAnswer(found, dict(_names(datasets)), _shaped(left_out, int, "leftOut"))
+    return PeerAnswer(found, dict(_names(datasets)), _shaped(left_out, int, "leftOut"), _next(value.get("next")))
+
+
+def _next(value: object) -> str | None:
+    if value is None:
+        return None
+    try:
+        return str(parse_why_cursor(value if isinstance(value, str) else ""))
+    except InvalidRequest:
+        raise _wrong("next", "is no cursor") from None
 
 
 def _names(datasets: Mapping[str, Any]) -> Sequence[tuple[str, str]]:

@@ -121,6 +121,7 @@ class ProvenanceVerbs:
                 peers_max=settings.provenance_peers_max,
                 hops_max=settings.provenance_peer_hops_max,
                 s_max=settings.provenance_peer_s_max,
+                job_s_max=settings.provenance_peer_job_s_max,
                 bytes_max=settings.provenance_peer_bytes_max,
             ),
         )

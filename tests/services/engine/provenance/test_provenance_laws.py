@@ -13,7 +13,7 @@ from random import Random
 import pytest
 
 from odfabric_engine_spark.provenance import conditions, explained_records
-from odfabric_engine_spark.provenance.conditions import Bound
+from odfabric_engine_spark.provenance.conditions import Rules
 from tests.services.engine.laws.law_check import Lab, own_lab
 from tests.services.engine.laws.shapes.general_shapes import SHAPES, shape_case
 from tests.services.engine.provenance.explaining import explained
@@ -54,14 +54,14 @@ def test_laws_hold(lab: Lab) -> None:
 
 def test_rows_of_keys_have_the_witnesses_of_all_rows(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """RESTRICTED: conditions leave out nothing that a record is made of."""
-    plain = conditions.bound_of
+    plain = conditions.rules_of
     for name in todays_cases(EACH_DAY // 2, shift=EACH_DAY):
         shape, _, number = name.rpartition(":")
         checked = run_case(shape_case(shape, int(number)), own_lab(lab))
         for transaction, offset, _, _ in sampled(checked, Random(name), 2):
-            monkeypatch.setattr(explained_records, "bound_of", plain)
+            monkeypatch.setattr(explained_records, "rules_of", plain)
             some = explained(checked.derivative, transaction, [offset])
-            monkeypatch.setattr(explained_records, "bound_of", lambda *_: Bound({}, touched=False, whole=True))
+            monkeypatch.setattr(explained_records, "rules_of", lambda query, _: Rules(tuple(() for _ in query.uses)))
             every = explained(checked.derivative, transaction, [offset])
             assert some.record(offset).found == every.record(offset).found, name
             if some.record(offset).verified and every.record(offset).verified:

@@ -21,6 +21,7 @@ from odfabric.errors import (
     Unauthenticated,
 )
 from odfabric.model.identity import DatasetId, Name
+from odfabric.ports.transfer.nodes import QueuedAnswer
 from tests.support.loopback_http import LoopbackServer, Seen, reply
 
 DATASET = DatasetId(bytes(32))
@@ -141,7 +142,8 @@ def test_why_is_asked_with_a_key_where_it_may_be(with_key: bool, servers: ExitSt
 @pytest.mark.parametrize(
     ("respond", "error"),
     [
-        (reply(202, b"{}"), Determinate),
+        (reply(202, b"{}"), CorruptedSource),
+        (reply(202, b'{"job": {"id": "../x"}}'), CorruptedSource),
         (reply(500, b""), Determinate),
         (reply(404, b""), NotFound),
         (reply(403, b""), AccessDenied),
@@ -158,3 +160,97 @@ def test_answers_to_why_that_are_none(respond: bytes, error: type[OdfError], ser
     with pytest.raises(error):
         ask(asked, server.url("/bob/flights"))
     assert len(server.seen) == 1
+
+
+class Working:
+    """A node whose answer is a job, and the clock of the one that waits for it."""
+
+    def __init__(self, servers: ExitStack, *statuses: str) -> None:
+        self.statuses = list(statuses)
+        self.asked: list[str] = []
+        self.now, self.looks = 0.0, 0
+        self.server = servers.enter_context(LoopbackServer(self.respond).serving())
+        egress = servers.enter_context(Egress(allow=[self.server.place]))
+        self.node = HttpRemoteNodes(egress, token_of=lambda url: "t0ken", pause=self.pause, clock=lambda: self.now)
+        self.url = self.server.url("/odf/bob/flights")
+
+    def pause(self, seconds: float) -> None:
+        self.now += seconds
+
+    def respond(self, seen: Seen) -> bytes:
+        self.asked.append(seen.target)
+        assert seen.headers["authorization"] == "Bearer t0ken"
+        match seen.target:
+            case "/odf/bob/flights/why":
+                return reply(202, b'{"job": {"id": "j1", "status": "queued"}}')
+            case "/odf/jobs/j1":
+                status = self.statuses.pop(0) if len(self.statuses) > 1 else self.statuses[0]
+                error = {"status": 422, "message": "too many rows"} if status == "failed" else None
+                return (
+                    reply(404)
+                    if status == "gone"
+                    else reply(200, json.dumps({"status": status, "error": error}).encode())
+                )
+            case "/odf/jobs/j1/answer":
+                return reply(200, b'{"records": []}')
+        return reply(500)
+
+    def look(self) -> None:
+        self.looks += 1
+
+    def wait(self, seconds_max: float = 60.0) -> object:
+        return self.node.queued_why(
+            self.url,
+            QueuedAnswer(job="j1"),
+            with_key=True,
+            seconds_max=seconds_max,
+            bytes_max=1000,
+            waiting=self.look,
+        )
+
+
+def test_a_job_is_followed_to_its_answer(servers: ExitStack) -> None:
+    working = Working(servers, "queued", "running", "succeeded")
+    assert ask(working.node, working.url) == QueuedAnswer(job="j1")
+    assert working.wait() == {"records": []}
+    assert working.looks == 2
+    assert working.asked[-1] == "/odf/jobs/j1/answer"
+
+
+def test_the_wait_for_a_job_is_bounded_and_goes_on_when_asked_again(servers: ExitStack) -> None:
+    working = Working(servers, "running")
+    ask(working.node, working.url)
+    assert working.wait(5.0) is None
+    assert working.now == 5.0
+    assert ask(working.node, working.url) == QueuedAnswer(job="j1")
+    assert working.asked.count("/odf/bob/flights/why") == 1, "the job is remembered"
+    working.statuses = ["succeeded"]
+    assert ask(working.node, working.url) == QueuedAnswer(job="j1")
+    assert working.wait() == {"records": []}
+    ask(working.node, working.url)
+    assert working.asked.count("/odf/bob/flights/why") == 2, "an answer is given once"
+
+
+@pytest.mark.parametrize(
+    ("status", "error"), [("failed", InvalidRequest), ("cancelled", Determinate), ("gone", Determinate)]
+)
+def test_a_job_that_ends_without_an_answer(status: str, error: type[OdfError], servers: ExitStack) -> None:
+    working = Working(servers, status)
+    with pytest.raises(error):
+        working.wait()
+    ask(working.node, working.url)
+    ask(working.node, working.url)
+    assert working.asked.count("/odf/bob/flights/why") == 2, "it is asked for afresh"
+
+
+def test_a_wait_may_be_broken_off(servers: ExitStack) -> None:
+    class Left(Exception):
+        pass
+
+    def leave() -> None:
+        raise Left
+
+    working = Working(servers, "running")
+    working.look = leave  # type: ignore[method-assign]
+    with pytest.raises(Left):
+        working.wait()

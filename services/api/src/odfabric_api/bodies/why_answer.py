@@ -73,6 +73,7 @@ class WhyRecord(Answer):
     claimed_by: list[str] | None = Field(
         None, description="Nodes that say so, the one that was asked first; it is not checked on this node"
     )
+    further: str | None = Field(None, description="Where the node that says so shows the rows that are left out here")
     end: dict[str, Any] | None = Field(None, description="Why this branch goes no further: `reason`, `message`")
 
 

@@ -2,15 +2,17 @@
 
 Owns the way from what the records show to the rows that are read. A column of the result that comes from expressions over uses of inputs
 chooses rows of these. Where it reaches only some uses of those that share keys, the keys of their rows choose the rows of the others. Where
-a record shows nothing of its key, the keys of the new records do, in a query of one stage. Invariant: the query over the rows that meet the
-conditions gives every row that agrees with a record in the columns that were traced, and what it is made of. Keys are taken only from uses
-that surely contribute. Source: docs/engine.md#keys-and-stages.
+a record shows nothing of its key, the keys of the new records do, in a query of one stage. The way is found once per query, as rules; they
+are applied to the values of all records of a page to find their rows in the histories, and to those of each alone to find its own among
+them (`own_records`). Invariant: the query over the rows that meet the conditions gives every row that agrees with a record in the columns
+that were traced, and what it is made of. Keys are taken only from uses that surely contribute. Source: docs/engine.md#keys-and-stages.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -25,72 +27,175 @@ from odfabric_engine_spark.provenance.explained_query import ExplainedQuery
 from odfabric_engine_spark.provenance.input_history import Places
 from odfabric_engine_spark.provenance.key_search import Condition
 from odfabric_engine_spark.provenance.keyed_stages import KeyedStages
-from odfabric_engine_spark.provenance.past_rows import PastRows
-from odfabric_engine_spark.spark.catalyst.plan_nodes import Expression, expr_id
+from odfabric_engine_spark.spark.catalyst.plan_nodes import Attribute, Expression, expr_id
 from odfabric_engine_spark.state.key_hash import key_hashes
 
-_Found = dict[StageScan, list[Condition]]
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shown:
+    """The values of records in a column of the result."""
+
+    column: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeyedRows:
+    """Expressions over rows of one use of an input.
+
+    `rules` choose the rows; None: the new records.
+    """
+
+    alias: str
+    expressions: tuple[Expression, ...]
+    rules: tuple[Rule, ...] | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeysOf:
+    """The keys of rows of all these uses."""
+
+    parts: tuple[KeyedRows, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rule:
+    """What expressions over a row have to be, together, for the row to matter: one of these values."""
+
+    expressions: tuple[Expression, ...]
+    values: Shown | KeysOf
+
+    @property
+    def is_of_record(self) -> bool:
+        """Whether the values differ from record to record."""
+        if isinstance(self.values, Shown):
+            return True
+        return any(rule.is_of_record for part in self.values.parts for rule in part.rules or ())
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
-    """By position of the use of an input: conditions on its rows, none for all.
+class Rules:
+    """By position of the use of an input: rules that its rows keep, none for all rows.
 
-    `touched`: some are keys of new records. `whole`: some use has none.
+    `shown` are the columns of the result that rules are about.
+
+    `touched`: some rules are about keys of new records. `whole`: some use has none.
     """
 
-    conditions: Mapping[int, tuple[Condition, ...]]
-    touched: bool
-    whole: bool
+    by_use: tuple[tuple[Rule, ...], ...]
+    shown: tuple[Attribute, ...] = ()
+    touched: bool = False
+
+    @property
+    def whole(self) -> bool:
+        """Whether some use has no rules."""
+        return not all(self.by_use)
 
 
-def bound_of(query: ExplainedQuery, records: pa.Table, past: PastRows, new: Mapping[str, Places]) -> Bound:
-    """The conditions for records, which are rows of the output.
+class Records(Protocol):
+    """Records of inputs that can be searched."""
 
-    `new` are the records that the block consumed, by input.
-    """
+    def matching(self, alias: str, conditions: Sequence[Condition]) -> Places:
+        """Those of an input that meet all conditions."""
+
+    def keys(self, alias: str, expressions: Sequence[Expression], chosen: Places) -> Hashes:
+        """Hashes of values of expressions, for those chosen by `matching`."""
+
+
+@dataclass(slots=True)
+class Applied:
+    """Rules for some values: of records of a page together, or of one."""
+
+    shown: Mapping[str, Hashes]
+    records: Records
+    new: Mapping[str, Places]
+    _known: dict[KeysOf, Hashes] = field(default_factory=dict)
+
+    def conditions(self, rules: Sequence[Rule]) -> tuple[Condition, ...]:
+        """Rules as conditions. Raises LimitExceeded, InvalidData."""
+        return tuple(Condition(rule.expressions, self._hashes(rule)) for rule in rules)
+
+    def of_record(self, shown: Mapping[str, Hashes], records: Records) -> Applied:
+        """The same for one record of the page; what does not depend on a record is not found again."""
+        return Applied(
+            shown,
+            records,
+            self.new,
+            {keys: hashes for keys, hashes in self._known.items() if not Rule((), keys).is_of_record},
+        )
+
+    def _hashes(self, rule: Rule) -> Hashes:
+        if isinstance(rule.values, Shown):
+            return self.shown[rule.values.column]
+        if rule.values not in self._known:
+            self._known[rule.values] = self._keys(rule.values)
+        return self._known[rule.values]
+
+    def _keys(self, values: KeysOf) -> Hashes:
+        found = []
+        for part in values.parts:
+            chosen = (
+                self.new[part.alias]
+                if part.rules is None
+                else self.records.matching(part.alias, self.conditions(part.rules))
+            )
+            found.append(self.records.keys(part.alias, part.expressions, chosen))
+        return np.unique(np.concatenate(found))
+
+
+def rules_of(query: ExplainedQuery, names: Sequence[str]) -> Rules:
+    """The rules for records that show columns of these names."""
     stages = query.stages
     if stages is None:
-        return Bound({}, touched=False, whole=True)
-    search = _Search(stages, past, new if len(stages.values) == 1 and not query.timed else {})
-    shown: list[tuple[Expression, Hashes]] = []
-    for column in query.columns:
+        return Rules(tuple(() for _ in query.uses))
+    shown = tuple(column for column in query.columns if str(column.name()) in names and can_be_key(column))
+    search = _Search(stages, by_new=len(stages.values) == 1 and not query.timed)
+    search.stage(len(stages.values) - 1, [(column, Shown(str(column.name()))) for column in shown])
+    return Rules(tuple(tuple(search.found.get(scan, ())) for scan in stages.inputs), shown, search.touched)
+
+
+def shown_by(rules: Rules, records: pa.Table) -> dict[str, Hashes]:
+    """Hashes of the values of rows of the output, by column; as many as there are rows."""
+    found = {}
+    for column in rules.shown:
         name = str(column.name())
-        if name in records.column_names and can_be_key(column):
-            values = cast_array(one_array(records.column(name)), arrow_type(column))
-            shown.append((column, np.unique(key_hashes([values], len(values)))))
-    search.stage(len(stages.values) - 1, shown)
-    conditions = {at: tuple(search.found.get(scan, ())) for at, scan in enumerate(stages.inputs)}
-    return Bound(conditions, touched=search.touched, whole=not all(conditions.values()))
+        values = cast_array(one_array(records.column(name)), arrow_type(column))
+        found[name] = key_hashes([values], len(values))
+    return found
+
+
+def applied(rules: Rules, shown: Mapping[str, Hashes], records: Records, new: Mapping[str, Places]) -> Applied:
+    """Rules for all records of a page. `new` are the records that the block consumed, by input."""
+    return Applied({name: np.unique(hashes) for name, hashes in shown.items()}, records, new)
 
 
 class _Search:
-    def __init__(self, stages: KeyedStages, past: PastRows, new: Mapping[str, Places]) -> None:
+    """Finds the rules of a query."""
+
+    def __init__(self, stages: KeyedStages, *, by_new: bool) -> None:
         self._stages = stages
-        self._past = past
-        self._new = new
-        self.found: _Found = {}
+        self._by_new = by_new
+        self.found: dict[StageScan, list[Rule]] = {}
         self.touched = False
 
-    def stage(self, number: int, wanted: Sequence[tuple[Expression, Hashes]]) -> None:
-        """Conditions on the scans of a stage, and of stages below, for rows of its result."""
+    def stage(self, number: int, wanted: Sequence[tuple[Expression, Shown | KeysOf]]) -> None:
+        """Rules for the scans of a stage, and of stages below, for rows of its result."""
         value = self._stages.values[number]
-        reached = [part for expression, hashes in wanted if (part := self._push(value, expression, hashes))]
+        reached = [part for expression, values in wanted if (part := self._push(value, expression, values))]
         for subplan in value.subplans:
             if subplan.components:
                 self._complete(subplan, reached)
         for scan in [scan for subplan in value.subplans for scan in (*subplan.scans, *subplan.wholes)]:
             if scan.kind == "stage":
-                below = [(each.expressions[0], each.hashes) for each in self.found.get(scan, ())]
+                below = [(rule.expressions[0], rule.values) for rule in self.found.get(scan, ())]
                 self.stage(int(scan.source), below)
 
-    def _push(self, value: Value, expression: Expression, hashes: Hashes) -> Component | None:
+    def _push(self, value: Value, expression: Expression, values: Shown | KeysOf) -> Component | None:
         """Values over a result as values over rows of the scans behind it."""
         if self._stages.is_blocked(expression):
             return None
         part = self._stages.tracer.column(expression, value)
         for scan, over in (part or {}).items():
-            self.found.setdefault(scan, []).append(Condition((over,), hashes))
+            self.found.setdefault(scan, []).append(Rule((over,), values))
         return part
 
     def _complete(self, subplan: Subplan, reached: Sequence[Component]) -> None:
@@ -100,32 +205,31 @@ class _Search:
         source = next((part for part in known if _are_inputs(part) and len(part) < len(subplan.scans)), None)
         if any(len(part) == len(subplan.scans) for part in known) and source is None:
             return
+        rows: dict[StageScan, tuple[Rule, ...] | None]
         if source is not None:
-            rows = {scan: self._past.matching(str(scan.source), self.found[scan]) for scan in source}
-        elif not known and self._new and _are_inputs(subplan.scans) and not subplan.always:
+            rows = {scan: tuple(self.found[scan]) for scan in source}
+        elif not known and self._by_new and _are_inputs(subplan.scans) and not subplan.always:
             source, self.touched = [], True
-            rows = {scan: self._new[str(scan.source)] for scan in subplan.scans}
+            rows = dict.fromkeys(subplan.scans)
         else:
             return
         for scan in subplan.scans:
             if scan not in source:
-                self.found.setdefault(scan, []).extend(self._keyed(subplan, scan, rows))
+                self.found.setdefault(scan, []).extend(_keyed(subplan, scan, rows))
 
-    def _keyed(self, subplan: Subplan, scan: StageScan, rows: Mapping[StageScan, Places]) -> list[Condition]:
-        """The keys of rows as conditions on a scan.
 
-        Of an input all components are one condition, of a stage each is its own.
-        """
-        count = len(subplan.components or ())
-        together = [range(count)] if scan.kind == "input" else [range(at, at + 1) for at in range(count)]
-        found = []
-        for places in together:
-            keys = [
-                self._past.keys(str(each.source), _components(subplan, each, places), chosen)
-                for each, chosen in rows.items()
-            ]
-            found.append(Condition(_components(subplan, scan, places), np.unique(np.concatenate(keys))))
-        return found
+def _keyed(subplan: Subplan, scan: StageScan, rows: Mapping[StageScan, tuple[Rule, ...] | None]) -> list[Rule]:
+    """The keys of rows as rules for a scan.
+
+    Of an input all components are one rule, of a stage each is its own.
+    """
+    count = len(subplan.components or ())
+    together = [range(count)] if scan.kind == "input" else [range(at, at + 1) for at in range(count)]
+    found = []
+    for places in together:
+        parts = [KeyedRows(str(each.source), _components(subplan, each, places), own) for each, own in rows.items()]
+        found.append(Rule(_components(subplan, scan, places), KeysOf(tuple(parts))))
+    return found
 
 
 def _are_inputs(scans: Sequence[StageScan]) -> bool:

@@ -27,7 +27,7 @@ from odfabric_engine_spark.provenance.circuit.cells import Cells, cells_behind, 
 from odfabric_engine_spark.provenance.circuit.how import how_json
 from odfabric_engine_spark.provenance.circuit.lineage import Lineage, lineage_of
 from odfabric_engine_spark.provenance.circuit.terms import Leaf
-from odfabric_engine_spark.provenance.conditions import Bound, bound_of, named_columns
+from odfabric_engine_spark.provenance.conditions import Applied, Rules, applied, named_columns, rules_of, shown_by
 from odfabric_engine_spark.provenance.equal_rows import places_of
 from odfabric_engine_spark.provenance.evaluation import Evaluation, Search, World
 from odfabric_engine_spark.provenance.explained_query import ExplainedQuery
@@ -46,6 +46,8 @@ from odfabric_engine_spark.spark.calls.call import EngineCall
 NOT_FOUND = "the query gives no such row over these inputs: another engine or another version made the block, or an input withdraws rows that are not there"
 _NUMBERS_AT_ONCE = 20_000_000
 """Records in the hands of searches that advance together: each may name all records of the pool."""
+_COMPARED_MAX = 1000
+"""Most derivations of equal rows among which the first ones are chosen."""
 _ALTERNATIVES_MAX = 16
 """Most derivations of equal rows of which the answer file has the witnesses."""
 
@@ -157,19 +159,26 @@ def explain_by_rows(asked: Explanation) -> list[RecordProvenance]:
         one.query_alias: range(interval.offsets.begin, one.offsets.end)
         for one, interval in zip(inputs, request.intervals, strict=True)
     }
-    bound = bound_of(asked.query, wanted, past, new)
-    pool = _bound_pool(asked, past, bound)
+    rules = rules_of(asked.query, asked.shape.rows.names)
+    together = applied(rules, shown_by(rules, wanted), past, new)
+    pool = _bound_pool(asked, past, rules, together)
     asked.call.progress("run")
-    found = _Records(asked, pool, states, wanted).found()
+    own = OwnRecords(rules, together, pool, past, wanted)
+    found = _Records(asked, pool, states, wanted, own if len(asked.records) > 1 else None).found()
     missing = [record for record, each in zip(asked.records, found, strict=True) if not each.found]
-    if missing and not bound.whole:
-        found = _with_all_rows(replace(asked, records=tuple(missing)), past, states, found)
+    if missing and not rules.whole:
+        found = _with_all_rows(replace(asked, records=tuple(missing)), past, states, found, rules, together)
     work.rows_read += past.rows_read
     return found
 
 
 def _with_all_rows(
-    asked: Explanation, past: PastRows, states: list[State], found: list[RecordProvenance]
+    asked: Explanation,
+    past: PastRows,
+    states: list[State],
+    found: list[RecordProvenance],
+    rules: Rules,
+    together: Applied,
 ) -> list[RecordProvenance]:
     """Looks for records among all rows.
 
@@ -177,16 +186,17 @@ def _with_all_rows(
     """
     if sum(one.offsets.end for one in asked.request.transaction.inputs) > asked.work.rows_max:
         return found
-    pool = _bound_pool(asked, past, Bound({}, touched=False, whole=True))
-    again = _Records(asked, pool, states, table_of(list(asked.records), asked.shape.rows)).found()
+    pool = _bound_pool(asked, past, Rules(tuple(() for _ in asked.query.uses)), together)
+    wanted = table_of(list(asked.records), asked.shape.rows)
+    again = _Records(asked, pool, states, wanted, OwnRecords(rules, together, pool, past, wanted)).found()
     known = {each.offset: each for each in again}
     return [known.get(each.offset, each) for each in found]
 
 
-def _bound_pool(asked: Explanation, past: PastRows, bound: Bound) -> Pool:
+def _bound_pool(asked: Explanation, past: PastRows, rules: Rules, together: Applied) -> Pool:
     leaves = asked.query.uses
-    places = {at: past.matching(alias, bound.conditions.get(at, ())) for at, alias in enumerate(leaves)}
-    asked.work.note(RowsRead.WHOLE if bound.whole and leaves else RowsRead.TOUCHED if bound.touched else RowsRead.KEYS)
+    places = {at: past.matching(alias, together.conditions(rules.by_use[at])) for at, alias in enumerate(leaves)}
+    asked.work.note(RowsRead.WHOLE if rules.whole and leaves else RowsRead.TOUCHED if rules.touched else RowsRead.KEYS)
     return _pool(asked, past, places)
 
 
@@ -235,12 +245,14 @@ def _lineage(asked: Explanation, pool: Pool, state: State | None) -> Lineage:
 class _Records:
     """Finds records among the rows of the states, and explains them."""
 
-    def __init__(self, asked: Explanation, pool: Pool, states: list[State], wanted: pa.Table) -> None:
+    def __init__(
+        self, asked: Explanation, pool: Pool, states: list[State], wanted: pa.Table, own: OwnRecords | None
+    ) -> None:
         self._asked = asked
         self._pool = pool
         self._states = states
         self._wanted = wanted
-        self._own = OwnRecords.of(asked.query, pool, wanted)
+        self._own = own
         self._evaluation = Evaluation(asked.query, asked.shape, pool, wanted, asked.work.budget, asked.call)
 
     def found(self) -> list[RecordProvenance]:
@@ -275,11 +287,14 @@ class _Records:
         asked, pool, state = self._asked, self._pool, self._states[at]
         record = asked.records[number]
         leaves = dict(lineage.circuit.leaves)
-        derivations = [_numbers(pool, leaves, lineage, int(each)) for each in equal[:_ALTERNATIVES_MAX]]
-        notes = lineage.circuit.notes(int(equal[0]))
-        numbers, verified, minimal = derivations[0], False, False
-        own = self._own.mask(number)
-        if not all(own[each].all() for each in derivations):
+        derivations = _in_order(
+            [(_numbers(pool, leaves, lineage, int(each)), int(each)) for each in equal[:_COMPARED_MAX]]
+        )
+        row = derivations[0][1]
+        notes = lineage.circuit.notes(row)
+        numbers, verified, minimal = derivations[0][0], False, False
+        own = np.ones(pool.count, dtype=bool) if self._own is None else self._own.mask(number)
+        if not all(own[each].all() for each, _ in derivations):
             own[:] = True  # a value that was cut when it was written chooses no rows
         if asked.request.effort > ProvenanceEffort.LINEAGE:
             there = np.flatnonzero(pool.there(pool.came(state.ends) & own))
@@ -287,11 +302,11 @@ class _Records:
             outcome = yield from checked(numbers, there, lambda sets: _gives(sets, state), minimal=minimal)
             numbers, verified, minimal = outcome.numbers, outcome.verified, outcome.minimal
             notes += [] if outcome.note is None else [outcome.note]
-        for term, other in enumerate([numbers, *derivations[1:]]):
+        for term, other in enumerate([numbers, *(each for each, _ in derivations[1:])]):
             _write(asked, record, ProvenanceKind.WITNESSES, pool.offsets(other), term=term)
         triggers, by_watermark = yield from self._trigger(record, own, at, len(equal), notes)
         _write(asked, record, ProvenanceKind.TRIGGER, triggers)
-        _write_cells(asked, record, lineage, int(equal[0]))
+        _write_cells(asked, record, lineage, row)
         return RecordProvenance(
             offset=record.offset,
             op=record.op,
@@ -303,7 +318,7 @@ class _Records:
             witnesses=listed(pool.offsets(numbers)),
             trigger=listed(triggers),
             notes=tuple(notes),
-            how=how_json(lineage.circuit, int(equal[0])) if asked.asks(ProvenanceKind.HOW) else "",
+            how=how_json(lineage.circuit, row) if asked.asks(ProvenanceKind.HOW) else "",
         )
 
     def _trigger(
@@ -329,6 +344,11 @@ class _Records:
         )
         notes += [] if found.note is None else [found.note]
         return self._pool.whole_corrections(found.numbers), found.by_watermark
+
+
+def _in_order(derivations: Sequence[tuple[Longs, int]]) -> list[tuple[Longs, int]]:
+    """The derivations that are shown, those of the earliest records first: in that order on every node."""
+    return sorted(derivations, key=lambda one: one[0].tolist())[:_ALTERNATIVES_MAX]
 
 
 def _gives(sets: Sequence[Longs], state: State) -> Search[list[bool]]:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
 from odfabric.errors import LimitExceeded
 from odfabric.formats.slices.canonical_rows import one_array
@@ -61,6 +62,11 @@ class _Key:
         """Whether rows have the values as they are."""
         return None not in self.values.places
 
+    def hashes(self, rows: pa.Table) -> Hashes:
+        """Of rows of the input that have at least its columns."""
+        values = self.values.evaluate(as_scan(rows, self.values.columns))
+        return key_hashes([one_array(value) for value in values], rows.num_rows)
+
 
 class KeySearch:
     """Searches the records of one input, for one call."""
@@ -97,6 +103,11 @@ class KeySearch:
             return np.repeat(self._constant(expressions), len(places))
         return self._hashes([key], places)[0]
 
+    def hashes_of(self, expressions: Sequence[Expression], rows: pa.Table) -> Hashes:
+        """The same for rows that were read, with all columns."""
+        key = self._key(expressions)
+        return key.hashes(rows) if key.names else np.repeat(self._constant(expressions), rows.num_rows)
+
     def _is_met(self, condition: Condition) -> bool:
         """Of a condition that no row decides."""
         return bool(np.isin(self._constant(condition.expressions), condition.hashes).all())
@@ -113,12 +124,7 @@ class KeySearch:
         if not len(places):
             return [np.zeros(0, np.uint64) for _ in keys]
         rows = self._history.read(frozenset(name for key in keys for name in key.names), places)
-        return [
-            key_hashes(
-                [one_array(value) for value in key.values.evaluate(as_scan(rows, key.values.columns))], rows.num_rows
-            )
-            for key in keys
-        ]
+        return [key.hashes(rows) for key in keys]
 
     def _fewest_first(self, conditions: Sequence[Condition]) -> list[Condition]:
         """Conditions in the order of how few records meet them, by one segment.

@@ -124,6 +124,10 @@ class PastRows:
         """Hashes of values of expressions, for the chosen records."""
         return self._searches[alias].hashes(expressions, chosen)
 
+    def keys_of_rows(self, alias: str, expressions: Sequence[Expression], rows: pa.Table) -> Hashes:
+        """The same for rows that were read, with all columns."""
+        return self._searches[alias].hashes_of(expressions, rows)
+
     def known(self, alias: str, chosen: Places) -> KnownRows:
         """The chosen records with all columns. Raises LimitExceeded, InvalidData."""
         if len(chosen) > self._rows_max:

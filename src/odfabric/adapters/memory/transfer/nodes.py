@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from odfabric.errors import LimitExceeded, NotFound
 from odfabric.model.identity import DatasetId, Name
-from odfabric.ports.transfer.nodes import WHY_BYTES_LIMIT, FoundDataset
+from odfabric.ports.transfer.nodes import WHY_BYTES_LIMIT, FoundDataset, QueuedAnswer
 
 
 @dataclass(slots=True)
@@ -25,6 +25,10 @@ def _no_such_dataset(url: str, question: Mapping[str, object], with_key: bool) -
     raise NotFound("dataset", url)
 
 
+def _still_works(url: str, job: str) -> object | None:
+    return None
+
+
 class MemoryRemoteNodes:
     """`ports.transfer.nodes.RemoteNodes` over peers by URL.
 
@@ -35,6 +39,7 @@ class MemoryRemoteNodes:
         self.peers: dict[str, MemoryPeer] = {}
         self.keys: set[str] = set()
         self.answers_why: Callable[[str, Mapping[str, object], bool], object] = _no_such_dataset
+        self.finds_why: Callable[[str, str], object | None] = _still_works
         self.takes_refs: Callable[[str, str, bytes], bool] = lambda url, path, data: False
 
     def has_accounts(self, url: str) -> bool:
@@ -58,9 +63,27 @@ class MemoryRemoteNodes:
     ) -> object:
         """See the port."""
         answer = self.answers_why(url, question, with_key)
-        if len(json.dumps(answer)) > bytes_max:
-            raise LimitExceeded(f"{url} answers too much", limit=WHY_BYTES_LIMIT, maximum=bytes_max)
-        return answer
+        return answer if isinstance(answer, QueuedAnswer) else _within(answer, url, bytes_max)
+
+    def queued_why(
+        self,
+        url: str,
+        queued: QueuedAnswer,
+        *,
+        with_key: bool,
+        seconds_max: float,
+        bytes_max: int,
+        waiting: Callable[[], None],
+    ) -> object | None:
+        """See the port.
+
+        A job that still works is looked at once.
+        """
+        answer = self.finds_why(url, queued.job)
+        if answer is None:
+            waiting()
+            return None
+        return _within(answer, url, bytes_max)
 
     def has_key(self, url: str) -> bool:
         """See the port."""
@@ -70,3 +93,9 @@ class MemoryRemoteNodes:
         """See the port."""
         known = self.peers[url].found if url in self.peers else []
         return [each for each in known if words in each.alias][:limit]
+
+
+def _within(answer: object, url: str, bytes_max: int) -> object:
+    if len(json.dumps(answer)) > bytes_max:
+        raise LimitExceeded(f"{url} answers too much", limit=WHY_BYTES_LIMIT, maximum=bytes_max)
+    return answer
