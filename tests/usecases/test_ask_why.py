@@ -22,10 +22,11 @@ from odfabric.model.commit import CatalogEntry
 from odfabric.model.identity import DatasetAlias, DatasetId
 from odfabric.model.jobs.job import Job, JobStatus
 from odfabric.model.jobs.requests import PullRequest
+from odfabric.model.multihash import Multihash
 from odfabric.model.why_request import WhyRequest
 from odfabric.ports.datasets.catalog import Catalog
 from odfabric.testing.memory_node import MemoryNode
-from odfabric.usecases.chain.repository import Repository
+from odfabric.usecases.chain.repository import Repository, StoredBlocks
 from odfabric.usecases.ingestion.push_data import PushData
 from odfabric.usecases.provenance.ask_why import ask_why
 from odfabric.usecases.provenance.find_block import block_with
@@ -132,6 +133,33 @@ def test_cells_follow_the_columns_asked_for(story: Story) -> None:
         assert [(cell["column"], cell["of"], cell["role"]) for cell in one["why"]["cells"]] == [
             ("city", "city", "copied")
         ]
+
+
+def test_blocks_are_read_once_for_all_questions(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A question costs no time for each block of its inputs that an earlier one has read."""
+    read: list[str] = []
+    plain = StoredBlocks.get_bytes
+
+    def counted(self: StoredBlocks, block: Multihash) -> bytes:
+        read.append(str(block))
+        return plain(self, block)
+
+    monkeypatch.setattr(StoredBlocks, "get_bytes", counted)
+    first = story.why(story.again, 2)
+    assert read
+    read.clear()
+    assert story.why(story.again, 2) == first
+    assert read == []
+
+
+def test_what_was_read_before_does_not_hide_damage_from_others(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    story.why(story.again, 2)
+    repository = story.memory.node.repository
+    head = repository.head(story.copied.id).hash
+    monkeypatch.setattr(StoredBlocks, "get_bytes", lambda *_: b"")
+    assert repository.recalling().blocks(story.copied.id).get(head).event
+    with pytest.raises(Corrupt):
+        repository.blocks(story.copied.id).get(head)
 
 
 def test_records_of_one_block_are_one_derivation(story: Story) -> None:

@@ -111,6 +111,10 @@ def check_answer(backend: Backend, answer: Answer, *, whole: bool = False) -> It
                 here = own[one["offset"]]
                 known = reached.get((dataset, one["offset"]))
                 message = here if isinstance(here, str) else difference(one, here, answer, known)
+                if message is not None and len(some) > 1:
+                    # Records that are explained together share a budget.
+                    here = _explained(backend, dataset, [one], wish)[one["offset"]]
+                    message = here if isinstance(here, str) else difference(one, here, answer, known)
                 yield CheckedRecord(dataset, one["offset"], names.get(dataset, dataset), message)
 
 

@@ -43,6 +43,10 @@ SLICE_END_BYTES = 64 * 1024
 """Bytes at the end of a slice that are fetched for its footer: it is longer in slices of many row groups or columns."""
 FOOTER_BYTES_MAX = 8 << 20
 """Of a slice with a longer footer no times are known."""
+BLOCKS_KNOWN_MAX = 16_384
+"""Blocks that a process remembers decoded, for questions that read the same chains again and again."""
+KNOWN_BLOCK_BYTES_MAX = 4096
+"""Larger blocks are seldom, and read each time."""
 _REPAIRS = {CHECKPOINTS: "`odf system replay` of that dataset makes its checkpoints again"}
 """What to do where an object of a folder is lost."""
 
@@ -84,6 +88,26 @@ class StoredBlocks:
         return EncodedBlock(block, data, found)
 
 
+@dataclass(frozen=True, slots=True)
+class RecalledBlocks(StoredBlocks):
+    """The same, of which a process decodes each once as long as it remembers it.
+
+    A block that is damaged or gone meanwhile may still be given as it was.
+    """
+
+    known: Remembered[Multihash, MetadataBlock]
+
+    def get(self, block: Multihash) -> MetadataBlock:
+        """See `StoredBlocks`."""
+        found = self.known.get(block)
+        if found is None:
+            encoded = self.get_encoded(block)
+            found = encoded.block
+            if len(encoded.data) <= KNOWN_BLOCK_BYTES_MAX:
+                self.known.put(block, found)
+        return found
+
+
 class Repository:
     """Datasets of this node, for reading."""
 
@@ -105,6 +129,8 @@ class Repository:
         self._states = Remembered[DatasetId, ChainState](states_cached_max)
         self._checkpoints = KnownFiles(CHECKPOINTS_KNOWN_MAX)
         self._slices = KnownFiles(SLICES_KNOWN_MAX)
+        self._blocks = Remembered[Multihash, MetadataBlock](BLOCKS_KNOWN_MAX)
+        self._recalls = False
         self._slice_times = Remembered[tuple[Multihash, str], tuple[TimeBounds | None]](SLICE_TIMES_KNOWN_MAX)
 
     def seen_through(self, catalog: Catalog, account: Name) -> Repository:
@@ -117,6 +143,15 @@ class Repository:
         seen = copy(self)
         seen.catalog, seen.account = catalog, account
         return seen
+
+    def recalling(self) -> Repository:
+        """The same repository for questions that read whole chains: it remembers decoded blocks.
+
+        Not for verification, which reads what is there now.
+        """
+        found = copy(self)
+        found._recalls = True
+        return found
 
     def resolve(self, ref: DatasetRef) -> CatalogEntry:
         """The dataset that a reference means.
@@ -153,6 +188,8 @@ class Repository:
 
     def blocks(self, dataset: DatasetId) -> StoredBlocks:
         """Blocks of a dataset by hash."""
+        if self._recalls:
+            return RecalledBlocks(dataset, self.objects, self._block_bytes_max, self._blocks)
         return StoredBlocks(dataset, self.objects, self._block_bytes_max)
 
     def rows_down(self, dataset: DatasetId, event_types: frozenset[str] | None = None) -> Iterator[BlockRow]:

@@ -133,7 +133,7 @@ class ProvenanceVerbs:
         """
         core, settings = self.core, self.core.settings
         return TracePorts(
-            repository=core.repository,
+            repository=core.repository.recalling(),
             seen=core.seen_by(subject),
             engine=core.ports.engine,
             exchange=core.ports.exchange,

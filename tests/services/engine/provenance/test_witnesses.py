@@ -157,3 +157,24 @@ def test_closed_by_the_watermark(engine_call: EngineCall) -> None:
     (record,) = answer.result.records
     assert (record.by_watermark, record.verified, record.trigger) == (True, True, ())
     assert answer.witnesses(record.offset) == {("sales", 0)}
+
+
+def test_keys_that_changed_are_found_through_a_join(engine_call: EngineCall) -> None:
+    """A group that shows nothing of its key: the new records lead to the regions that changed, and these to their rows."""
+    places = Input(engine_call.exchange.root, "stores", input_schema(K, pa.field("region", pa.string())), 2)
+    places.add([(A, 0, f"s{at}", "north" if at < 2 else "south") for at in range(20)], watermark=9 * HOUR)
+    places.add([], watermark=9 * HOUR)
+    sold = Input(engine_call.exchange.root, "sales", input_schema(K, V))
+    sold.add([(A, at * HOUR, f"s{at % 20}", 1) for at in range(60)], watermark=HOUR)
+    sold.add([(A, 99 * HOUR, "s1", 1)], watermark=HOUR)
+    query = "SELECT max(s.event_time) AS event_time, count(*) AS n FROM sales s JOIN stores t ON s.k = t.k GROUP BY t.region"
+    derivative, _, second = answers(engine_call, query, sold, places)
+    assert second is not None
+    new = next(row["offset"] for row in derivative.transactions[1].table.to_pylist() if row["n"] == 7)
+    north = {("sales", at) for at in range(60) if at % 20 < 2} | {("sales", 60), ("stores", 0), ("stores", 1)}
+    assert second.witnesses(new) == north
+    assert second.trigger(new) == {("sales", 60)}
+    assert (second.result.cost.read, second.result.cost.rows_bound) == (RowsRead.TOUCHED, 2 * len(north)), (
+        "before and after"
+    )
+    assert all(each.verified for each in second.result.records)

@@ -110,7 +110,7 @@ def _said(answer: Answer, offset: int) -> tuple[object, ...]:
     return (*verdict, derivations, sorted(answer.trigger(offset)))
 
 
-@pytest.mark.parametrize("effort", [ProvenanceEffort.VERIFIED, ProvenanceEffort.MINIMAL])
+@pytest.mark.parametrize("effort", [ProvenanceEffort.VERIFIED, ProvenanceEffort.MINIMAL], ids=["verified", "minimal"])
 def test_a_page_says_of_each_record_what_it_says_alone(lab: Lab, effort: ProvenanceEffort) -> None:
     """Verdicts, witnesses and triggers do not depend on what is asked with a record."""
     problems = []

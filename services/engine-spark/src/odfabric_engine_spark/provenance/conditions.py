@@ -2,7 +2,7 @@
 
 Owns the way from what the records show to the rows that are read. A column of the result that comes from expressions over uses of inputs
 chooses rows of these. Where it reaches only some uses of those that share keys, the keys of their rows choose the rows of the others. Where
-a record shows nothing of its key, the keys of the new records do, in a query of one stage. The way is found once per query, as rules; they
+a record shows nothing of its key, the keys of what the new records changed do (`row_rules`). The way is found once per query, as rules; they
 are applied to the values of all records of a page to find their rows in the histories, and to those of each alone to find its own among
 them (`own_records`). Invariant: the query over the rows that meet the conditions gives every row that agrees with a record in the columns
 that were traced, and what it is made of. Keys are taken only from uses that surely contribute. Source: docs/engine.md#keys-and-stages.
@@ -27,49 +27,19 @@ from odfabric_engine_spark.provenance.explained_query import ExplainedQuery
 from odfabric_engine_spark.provenance.input_history import Places
 from odfabric_engine_spark.provenance.key_search import Condition
 from odfabric_engine_spark.provenance.keyed_stages import KeyedStages
+from odfabric_engine_spark.provenance.row_rules import (
+    ChangedRows,
+    KeyedRows,
+    KeysOf,
+    Rule,
+    Shown,
+    Values,
+    are_inputs,
+    components_of,
+    rules_for,
+)
 from odfabric_engine_spark.spark.catalyst.plan_nodes import Attribute, Expression, expr_id
 from odfabric_engine_spark.state.key_hash import key_hashes
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Shown:
-    """The values of records in a column of the result."""
-
-    column: str
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class KeyedRows:
-    """Expressions over rows of one use of an input.
-
-    `rules` choose the rows; None: the new records.
-    """
-
-    alias: str
-    expressions: tuple[Expression, ...]
-    rules: tuple[Rule, ...] | None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class KeysOf:
-    """The keys of rows of all these uses."""
-
-    parts: tuple[KeyedRows, ...]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Rule:
-    """What expressions over a row have to be, together, for the row to matter: one of these values."""
-
-    expressions: tuple[Expression, ...]
-    values: Shown | KeysOf
-
-    @property
-    def is_of_record(self) -> bool:
-        """Whether the values differ from record to record."""
-        if isinstance(self.values, Shown):
-            return True
-        return any(rule.is_of_record for part in self.values.parts for rule in part.rules or ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +118,7 @@ def rules_of(query: ExplainedQuery, names: Sequence[str]) -> Rules:
     if stages is None:
         return Rules(tuple(() for _ in query.uses))
     shown = tuple(column for column in query.columns if str(column.name()) in names and can_be_key(column))
-    search = _Search(stages, by_new=len(stages.values) == 1 and not query.timed)
+    search = _Search(stages, None if query.timed else ChangedRows(stages))
     search.stage(len(stages.values) - 1, [(column, Shown(str(column.name()))) for column in shown])
     return Rules(tuple(tuple(search.found.get(scan, ())) for scan in stages.inputs), shown, search.touched)
 
@@ -169,27 +139,27 @@ def applied(rules: Rules, shown: Mapping[str, Hashes], records: Records, new: Ma
 
 
 class _Search:
-    """Finds the rules of a query."""
+    """Finds the rules of a query. `changed` is there where new records may choose rows."""
 
-    def __init__(self, stages: KeyedStages, *, by_new: bool) -> None:
+    def __init__(self, stages: KeyedStages, changed: ChangedRows | None) -> None:
         self._stages = stages
-        self._by_new = by_new
+        self._changed = changed
         self.found: dict[StageScan, list[Rule]] = {}
         self.touched = False
 
-    def stage(self, number: int, wanted: Sequence[tuple[Expression, Shown | KeysOf]]) -> None:
+    def stage(self, number: int, wanted: Sequence[tuple[Expression, Values]]) -> None:
         """Rules for the scans of a stage, and of stages below, for rows of its result."""
         value = self._stages.values[number]
         reached = [part for expression, values in wanted if (part := self._push(value, expression, values))]
         for subplan in value.subplans:
             if subplan.components:
-                self._complete(subplan, reached)
+                self._complete(subplan, reached, is_last=number == len(self._stages.values) - 1)
         for scan in [scan for subplan in value.subplans for scan in (*subplan.scans, *subplan.wholes)]:
             if scan.kind == "stage":
                 below = [(rule.expressions[0], rule.values) for rule in self.found.get(scan, ())]
                 self.stage(int(scan.source), below)
 
-    def _push(self, value: Value, expression: Expression, values: Shown | KeysOf) -> Component | None:
+    def _push(self, value: Value, expression: Expression, values: Values) -> Component | None:
         """Values over a result as values over rows of the scans behind it."""
         if self._stages.is_blocked(expression):
             return None
@@ -198,27 +168,25 @@ class _Search:
             self.found.setdefault(scan, []).append(Rule((over,), values))
         return part
 
-    def _complete(self, subplan: Subplan, reached: Sequence[Component]) -> None:
-        """Gives scans that no value reaches the keys of others, or of new records."""
+    def _complete(self, subplan: Subplan, reached: Sequence[Component], *, is_last: bool) -> None:
+        """Gives scans that no value reaches the keys of others, or of what the block changed."""
         parts = ([scan for scan in subplan.scans if scan in each] for each in reached)
         known = [part for part in parts if part]
-        source = next((part for part in known if _are_inputs(part) and len(part) < len(subplan.scans)), None)
-        if any(len(part) == len(subplan.scans) for part in known) and source is None:
-            return
-        rows: dict[StageScan, tuple[Rule, ...] | None]
+        source = next((part for part in known if are_inputs(part) and len(part) < len(subplan.scans)), None)
         if source is not None:
             rows = {scan: tuple(self.found[scan]) for scan in source}
-        elif not known and self._by_new and _are_inputs(subplan.scans) and not subplan.always:
-            source, self.touched = [], True
-            rows = dict.fromkeys(subplan.scans)
-        else:
-            return
-        for scan in subplan.scans:
-            if scan not in source:
-                self.found.setdefault(scan, []).extend(_keyed(subplan, scan, rows))
+            for scan in subplan.scans:
+                if scan not in source:
+                    self.found.setdefault(scan, []).extend(_keyed(subplan, scan, rows))
+        elif not known and is_last and self._changed is not None and not subplan.always:
+            # A record of the last stage is in the block because rows of its key changed.
+            touched = self._changed.keys(subplan)
+            self.touched = self.touched or touched is not None
+            for scan in subplan.scans if touched is not None else ():
+                self.found.setdefault(scan, []).extend(rules_for(subplan, scan, touched or ()))
 
 
-def _keyed(subplan: Subplan, scan: StageScan, rows: Mapping[StageScan, tuple[Rule, ...] | None]) -> list[Rule]:
+def _keyed(subplan: Subplan, scan: StageScan, rows: Mapping[StageScan, tuple[Rule, ...]]) -> list[Rule]:
     """The keys of rows as rules for a scan.
 
     Of an input all components are one rule, of a stage each is its own.
@@ -227,18 +195,9 @@ def _keyed(subplan: Subplan, scan: StageScan, rows: Mapping[StageScan, tuple[Rul
     together = [range(count)] if scan.kind == "input" else [range(at, at + 1) for at in range(count)]
     found = []
     for places in together:
-        parts = [KeyedRows(str(each.source), _components(subplan, each, places), own) for each, own in rows.items()]
-        found.append(Rule(_components(subplan, scan, places), KeysOf(tuple(parts))))
+        parts = [KeyedRows(str(each.source), components_of(subplan, each, places), own) for each, own in rows.items()]
+        found.append(Rule(components_of(subplan, scan, places), KeysOf(tuple(parts))))
     return found
-
-
-def _are_inputs(scans: Sequence[StageScan]) -> bool:
-    return all(scan.kind == "input" for scan in scans)
-
-
-def _components(subplan: Subplan, scan: StageScan, places: range) -> tuple[Expression, ...]:
-    components = subplan.components or ()
-    return tuple(components[at][scan] for at in places)
 
 
 def named_columns(query: ExplainedQuery) -> dict[str, int]:
