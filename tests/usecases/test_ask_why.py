@@ -135,6 +135,16 @@ def test_cells_follow_the_columns_asked_for(story: Story) -> None:
         ]
 
 
+def test_a_column_that_the_query_drops_is_named_with_its_input(story: Story) -> None:
+    wider = story.memory.add(OTHER.replace("name: others", "name: wider").replace("value", "size"))
+    story.push(wider, "Oslo")
+    few = story.memory.add(copy_of("readings", "few", second="wider"))
+    story.pull(few)
+    with pytest.raises(InvalidRequest) as refused:
+        story.why(few, 0, columns=("size",))
+    assert "its input local/wider has it" in str(refused.value)
+
+
 def test_blocks_are_read_once_for_all_questions(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
     """A question costs no time for each block of its inputs that an earlier one has read."""
     read: list[str] = []

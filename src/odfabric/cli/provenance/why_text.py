@@ -15,7 +15,10 @@ Record = Mapping[str, Any]
 
 ROWS_SHOWN = 20
 """Records under one input that a tree shows; it says how many more there are."""
+RANGES_SHOWN = 10
+"""Ranges of offsets of one input that a line names."""
 SIGNS = {"append": "+A", "retract": "-R", "correct_from": "-C", "correct_to": "+C"}
+ROLES = ("copied", "computed", "compared", "inspected")
 SENTENCES = {
     "append": "was added",
     "retract": "was withdrawn",
@@ -62,14 +65,15 @@ def alias_of(answer: Answer, dataset: str) -> str:
 
 def values_text(values: Mapping[str, object]) -> str:
     """Values of a row on one line."""
-    return ", ".join(f"{name}={value}" for name, value in values.items())
+    return ", ".join(f"{name}={'null' if value is None else value}" for name, value in values.items())
 
 
 def rows_text(rows: Mapping[str, Any]) -> str:
     """How many records of an input, and which."""
     count = counted(rows["count"], "row")
-    ranges = ", ".join(str(begin) if end == begin + 1 else f"{begin}..{end - 1}" for begin, end in rows["ranges"])
-    return f"{rows['alias']}: {count}" + (f" ({ranges}{', ..' if rows['more'] else ''})" if ranges else "")
+    spans = [str(begin) if end == begin + 1 else f"{begin}..{end - 1}" for begin, end in rows["ranges"]]
+    shown = [*spans[:RANGES_SHOWN], *([".."] if rows["more"] or len(spans) > RANGES_SHOWN else [])]
+    return f"{rows['alias']}: {count}" + (f" ({', '.join(shown)})" if spans else "")
 
 
 def end_text(one: Record) -> str | None:
@@ -88,7 +92,9 @@ def end_text(one: Record) -> str | None:
     if file:
         state = f" of {file['name']}" if "name" in file else f" of content {file['content']}"
     place = end.get("place")
-    where = f"; {place['message']}" if place else ""
+    if place and file.get("name") and f" of file {file['name']}" in place["message"]:
+        state = ""  # the place names it
+    where = f": {place['message']}" if place else ""
     return f"ingested by block {block['sequence']} at {block['systemTime']}{name}{state}{where}"
 
 
@@ -120,7 +126,8 @@ def _branch(
     yield line
     inner = indent + "  "
     if one.get("corrects") is not None:
-        yield f"{inner}it is about the record {one['corrects']}"
+        verb = "corrects" if one["op"] == "correct_to" else "withdraws"
+        yield f"{inner}it {verb} record {one['corrects']}"
     end, why = end_text(one), one.get("why")
     if end is not None:
         yield f"{inner}{end}"
@@ -205,10 +212,13 @@ def _end_of(rows: Mapping[str, Any]) -> str:
 
 
 def _roles(cells: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """For each output column the input columns behind it, by role."""
-    found: dict[str, dict[str, None]] = {}
+    """For each output column the input columns behind it, with their roles."""
+    found: dict[str, dict[str, list[str]]] = {}
     for cell in cells:
         if cell["of"] is not None:
-            found.setdefault(cell["of"], {})[f"{cell['column']} ({cell['role']})"] = None
+            roles = found.setdefault(cell["of"], {}).setdefault(cell["column"], [])
+            if cell["role"] not in roles:
+                roles.append(cell["role"])
     for column, behind in found.items():
-        yield f"{column} from {', '.join(behind)}"
+        parts = [f"{name} ({', '.join(sorted(roles, key=ROLES.index))})" for name, roles in behind.items()]
+        yield f"{column} from {', '.join(parts)}"

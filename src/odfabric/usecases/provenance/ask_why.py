@@ -5,17 +5,20 @@ Invariant: a caller who may read a dataset's rows may ask why they are there; of
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 
 from odfabric.domain.chain.schema_evolution import current_schema
+from odfabric.domain.chain.state import ChainState
+from odfabric.domain.transform.transform_plan import transform_inputs
 from odfabric.errors import InvalidRequest, LimitExceeded, Place
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.data_schema import DataSchema
 from odfabric.model.provenance import ProvenanceEffort, ProvenanceKind
-from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric.model.why_request import ALL_KINDS, WhyRequest
 from odfabric.ports.engine import ProgressListener
+from odfabric.usecases.chain.repository import Repository
 from odfabric.usecases.provenance.ask_peers import PeerPorts, ask_peers, is_elsewhere
 from odfabric.usecases.provenance.provenance_document import WhyCursor, parse_why_cursor, why_document
 from odfabric.usecases.provenance.trace_records import TraceLimits, TracePorts, WhyAsked, trace_records
@@ -54,7 +57,16 @@ def question_of(entry: CatalogEntry, request: WhyRequest, *, ports: TracePorts) 
     after = None if request.after is None else parse_why_cursor(request.after)
     asked = _checked(request, after, ports.limits)
     _, state = ports.repository.current(entry.id)
-    _check_columns(asked.columns, current_schema(state) or DataSchema(fields=()), state.vocabulary)
+    known = _columns(state)
+    for name in asked.columns:
+        if name not in known:
+            raise InvalidRequest(
+                f"the dataset has no column `{name}`",
+                place=Place(field="columns"),
+                hint=_near(name, known)
+                or _of_input(name, state, ports.seen)
+                or f"its columns: {', '.join(known[:20])}",
+            )
     return asked
 
 
@@ -109,11 +121,23 @@ def _depth(word: str) -> int | None:
     return int(word)
 
 
-def _check_columns(columns: tuple[str, ...], schema: DataSchema, vocabulary: DatasetVocabulary) -> None:
+def _columns(state: ChainState) -> list[str]:
+    schema, vocabulary = current_schema(state) or DataSchema(fields=()), state.vocabulary
     given = (vocabulary.offset, vocabulary.operation_type, vocabulary.system_time)
-    known = [each.name for each in schema.fields if each.name not in given]
-    for name in columns:
-        if name not in known:
-            near = get_close_matches(name, known, n=1)
-            hint = f"did you mean `{near[0]}`?" if near else f"its columns: {', '.join(known[:20])}"
-            raise InvalidRequest(f"the dataset has no column `{name}`", place=Place(field="columns"), hint=hint)
+    return [each.name for each in schema.fields if each.name not in given]
+
+
+def _near(name: str, known: Sequence[str]) -> str | None:
+    near = get_close_matches(name, known, n=1)
+    return f"did you mean `{near[0]}`?" if near else None
+
+
+def _of_input(name: str, state: ChainState, seen: Repository) -> str | None:
+    """Whether an input that the caller sees has the column, which the query then dropped."""
+    for dataset in () if state.transform is None else transform_inputs(state):
+        entry = seen.find(dataset)
+        if entry is not None and name in _columns(seen.current(dataset)[1]):
+            return (
+                f"its input {entry.alias} has it, and the query drops it: ask without the column to see what it decides"
+            )
+    return None
