@@ -17,6 +17,7 @@ from odfabric.model.jobs.requests import PullRequest
 from odfabric.model.why_request import WhyRequest
 from odfabric.testing.memory_node import MemoryNode
 from odfabric.usecases.provenance.ask_why import ask_why
+from odfabric_api.bodies.answer_in_time import LongQuestions
 from tests.services.api.datasets.test_jobs import finished
 from tests.services.api.serving import TOKEN, Served, serving, working
 from tests.services.api.smart_peer import reaching
@@ -98,6 +99,17 @@ def test_the_first_record_may_be_the_claim(copies: Copies) -> None:
     answer = copies.why(copies.pull("again"), columns=("city",))
     assert [(one["depth"], one.get("claimedBy")) for one in answer["records"]] == [(n, [copies.url]) for n in range(3)]
     assert {cell["of"] for cell in answer["records"][0]["why"]["cells"]} == {"city"}
+
+
+def test_a_job_of_the_other_node_is_waited_for(
+    copies: Copies, memory: MemoryNode, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other node waits for no answer, so each question becomes a job there."""
+    again = copies.pull("others", "copied", "again")
+    monkeypatch.setitem(memory.node.settings.__dict__, "provenance_wait_s_max", 1e-9)
+    served.app.state.long_questions = LongQuestions(0.0)
+    claimed = copies.why(again)["records"]
+    assert [one.get("claimedBy") for one in claimed] == [None, [copies.url], [copies.url]]
 
 
 def test_what_the_key_may_not_see_there_is_no_answer(copies: Copies, origin: str, tmp_path: Path) -> None:
