@@ -146,7 +146,7 @@ def test_a_column_that_the_query_drops_is_named_with_its_input(story: Story) -> 
 
 
 def test_blocks_are_read_once_for_all_questions(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A question costs no time for each block of its inputs that an earlier one has read."""
+    """A block that an earlier question has read costs no time again."""
     read: list[str] = []
     plain = StoredBlocks.get_bytes
 

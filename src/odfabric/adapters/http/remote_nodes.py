@@ -142,10 +142,11 @@ class HttpRemoteNodes:
             if answer.status != 200:
                 raise failed_answer(answer.status, url=answer.url.shown, what="answer")
             text = answer.read()
-        return self._json(text, url)
+        value: object = self._json(text, url)
+        return value
 
     def _known_job(self, url: str, body: bytes, *, with_key: bool, seconds_max: float) -> QueuedAnswer | None:
-        """The job that an earlier question of these words became, if it can still be of use."""
+        """The job of an earlier question of these words, if it is of use."""
         job = self._jobs.get((url, body, with_key))
         if job is None:
             return None
@@ -157,7 +158,7 @@ class HttpRemoteNodes:
         return QueuedAnswer(job=job) if found is not None and found.get("status") == "succeeded" else None
 
     def _job(self, url: str, job: str, *, with_key: bool, seconds_max: float) -> Mapping[str, Any] | None:
-        """What the other node says of a job; None where it has none of this id to show."""
+        """What the other node says of a job; None where it shows none."""
         limit = SizeLimit(name="answer_bytes_max", bytes_max=ANSWER_BYTES_MAX)
         with self._looked(url, job, with_key, seconds_max, limit) as answer:
             if answer.status == 404:

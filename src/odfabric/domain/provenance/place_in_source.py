@@ -60,7 +60,7 @@ def _reason(event: AddData, source: Source | None, *, one_event_time: bool) -> s
     if isinstance(source, SetPollingSource) and source.prepare:
         return "a step of preparation comes between"
     if not isinstance(source.merge, MergeStrategyAppend):
-        return "it is compared with earlier ones, so not each has a record of its own"
+        return "they are compared with earlier ones, so not each becomes a record here"
     if rejected_rows(attributes) is not None:
         return "rows of it were rejected"
     if POLLED_BEFORE in attributes:

@@ -44,7 +44,7 @@ SLICE_END_BYTES = 64 * 1024
 FOOTER_BYTES_MAX = 8 << 20
 """Of a slice with a longer footer no times are known."""
 BLOCKS_KNOWN_MAX = 16_384
-"""Blocks that a process remembers decoded, for questions that read the same chains again and again."""
+"""Blocks that a process remembers decoded."""
 KNOWN_BLOCK_BYTES_MAX = 4096
 """Larger blocks are seldom, and read each time."""
 _REPAIRS = {CHECKPOINTS: "`odf system replay` of that dataset makes its checkpoints again"}
@@ -145,7 +145,7 @@ class Repository:
         return seen
 
     def recalling(self) -> Repository:
-        """The same repository for questions that read whole chains: it remembers decoded blocks.
+        """The same repository, which remembers the blocks that it decodes.
 
         Not for verification, which reads what is there now.
         """

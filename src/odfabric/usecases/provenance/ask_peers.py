@@ -93,7 +93,7 @@ class _NotAsked(Exception):
 
 
 class _Stopped(Exception):
-    """The listener to progress wants no answer any more: this is no end of a branch."""
+    """The listener wants no answer any more: no end of a branch."""
 
     def __init__(self, error: OdfError) -> None:
         super().__init__()
@@ -133,7 +133,10 @@ def ask_peers(
 
 
 def is_elsewhere(request: WhyRequest, trace: Trace) -> bool:
-    """Whether another node is to explain all records that were asked for, so that pages of the answer are its pages."""
+    """Whether another node explains all records that were asked for.
+
+    Then pages of the answer are its pages.
+    """
     first = [one for one in trace.visited if one.depth == 0]
     return request.peers and all(one.end is not None and one.end.reason is EndReason.NOT_HERE for one in first)
 

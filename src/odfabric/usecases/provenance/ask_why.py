@@ -133,7 +133,7 @@ def _near(name: str, known: Sequence[str]) -> str | None:
 
 
 def _of_input(name: str, state: ChainState, seen: Repository) -> str | None:
-    """Whether an input that the caller sees has the column, which the query then dropped."""
+    """Which input that the caller sees has a column that the query drops."""
     for dataset in () if state.transform is None else transform_inputs(state):
         entry = seen.find(dataset)
         if entry is not None and name in _columns(seen.current(dataset)[1]):

@@ -85,7 +85,9 @@ class ProvenanceVerbs:
         """The first corrections and withdrawals of a block, linked."""
         core = self.core
         ports = CorrectionPorts(
-            repository=core.repository, exchange=core.ports.exchange, rows_max=core.settings.provenance_rows_max
+            repository=core.repository.recalling(),
+            exchange=core.ports.exchange,
+            rows_max=core.settings.provenance_rows_max,
         )
         _, state = core.repository.current(entry.id)
         return corrections_of(entry, data, block, state.vocabulary, limit=limit, ports=ports)

@@ -160,7 +160,10 @@ def test_closed_by_the_watermark(engine_call: EngineCall) -> None:
 
 
 def test_keys_that_changed_are_found_through_a_join(engine_call: EngineCall) -> None:
-    """A group that shows nothing of its key: the new records lead to the regions that changed, and these to their rows."""
+    """A group shows nothing of its key: new records lead to what changed.
+
+    They lead to the regions, and these to their rows.
+    """
     places = Input(engine_call.exchange.root, "stores", input_schema(K, pa.field("region", pa.string())), 2)
     places.add([(A, 0, f"s{at}", "north" if at < 2 else "south") for at in range(20)], watermark=9 * HOUR)
     places.add([], watermark=9 * HOUR)

@@ -85,7 +85,10 @@ class Applied:
         return tuple(Condition(rule.expressions, self._hashes(rule)) for rule in rules)
 
     def of_record(self, shown: Mapping[str, Hashes], records: Records) -> Applied:
-        """The same for one record of the page; what does not depend on a record is not found again."""
+        """The same for one record of the page.
+
+        What does not depend on a record is not found again.
+        """
         return Applied(
             shown,
             records,
@@ -124,7 +127,7 @@ def rules_of(query: ExplainedQuery, names: Sequence[str]) -> Rules:
 
 
 def shown_by(rules: Rules, records: pa.Table) -> dict[str, Hashes]:
-    """Hashes of the values of rows of the output, by column; as many as there are rows."""
+    """Hashes of the values of rows of the output: one for each, by column."""
     found = {}
     for column in rules.shown:
         name = str(column.name())
@@ -134,12 +137,18 @@ def shown_by(rules: Rules, records: pa.Table) -> dict[str, Hashes]:
 
 
 def applied(rules: Rules, shown: Mapping[str, Hashes], records: Records, new: Mapping[str, Places]) -> Applied:
-    """Rules for all records of a page. `new` are the records that the block consumed, by input."""
+    """Rules for all records of a page.
+
+    `new` are the records that the block consumed, by input.
+    """
     return Applied({name: np.unique(hashes) for name, hashes in shown.items()}, records, new)
 
 
 class _Search:
-    """Finds the rules of a query. `changed` is there where new records may choose rows."""
+    """Finds the rules of a query.
+
+    `changed` is there where new records may choose rows.
+    """
 
     def __init__(self, stages: KeyedStages, changed: ChangedRows | None) -> None:
         self._stages = stages
@@ -169,7 +178,7 @@ class _Search:
         return part
 
     def _complete(self, subplan: Subplan, reached: Sequence[Component], *, is_last: bool) -> None:
-        """Gives scans that no value reaches the keys of others, or of what the block changed."""
+        """Gives scans that no value reaches keys of others, or of what changed."""
         parts = ([scan for scan in subplan.scans if scan in each] for each in reached)
         known = [part for part in parts if part]
         source = next((part for part in known if are_inputs(part) and len(part) < len(subplan.scans)), None)

@@ -347,7 +347,10 @@ class _Records:
 
 
 def _in_order(derivations: Sequence[tuple[Longs, int]]) -> list[tuple[Longs, int]]:
-    """The derivations that are shown, those of the earliest records first: in that order on every node."""
+    """The derivations that are shown, in the same order on every node.
+
+    Those of the earliest records come first.
+    """
     return sorted(derivations, key=lambda one: one[0].tolist())[:_ALTERNATIVES_MAX]
 
 

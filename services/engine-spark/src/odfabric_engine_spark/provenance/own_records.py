@@ -49,7 +49,10 @@ class OwnRecords:
 
 
 class _PoolRecords:
-    """The known records of a pool by their positions; values are computed once for all records of the output."""
+    """The known records of a pool by their positions.
+
+    Values are computed once for all records of the output.
+    """
 
     def __init__(self, pool: Pool, past: PastRows) -> None:
         self._pool = pool

@@ -47,7 +47,7 @@ Values: TypeAlias = Shown | KeysOf
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rule:
-    """What expressions over a row have to be, together, for the row to matter: one of these values."""
+    """Expressions over a row have one of these values, if the row matters."""
 
     expressions: tuple[Expression, ...]
     values: Values
@@ -71,7 +71,7 @@ class ChangedRows:
         self._stages = stages
 
     def keys(self, subplan: Subplan) -> tuple[KeysOf, ...] | None:
-        """The keys of what changed in the scans of a subplan: all components together, or each alone.
+        """The keys of what changed in a subplan: whole, or each component alone.
 
         None where they are not known.
         """
@@ -92,7 +92,7 @@ class ChangedRows:
         return tuple(found)
 
     def _changed(self, scan: StageScan, expression: Expression) -> list[KeyedRows] | None:
-        """Rows of inputs that have the values of an expression over the changed rows of a scan."""
+        """Rows of inputs with the values of an expression over changed rows."""
         if scan.kind == "input":
             return [KeyedRows(str(scan.source), (expression,), None)]
         if scan.kind != "stage" or self._stages.is_blocked(expression):
@@ -121,7 +121,7 @@ class ChangedRows:
         return self._chosen(scan, expression, pushed)
 
     def _chosen(self, scan: StageScan, expression: Expression, rules: Sequence[Pushed]) -> list[KeyedRows] | None:
-        """Rows of inputs that have the values of an expression over those rows of a scan that keep the rules."""
+        """Rows of inputs with the values of an expression over the chosen rows."""
         if scan.kind == "input":
             return [KeyedRows(str(scan.source), (expression,), tuple(Rule((over,), keys) for over, keys in rules))]
         if scan.kind != "stage" or self._stages.is_blocked(expression):
@@ -139,7 +139,7 @@ class ChangedRows:
 
 
 def rules_for(subplan: Subplan, scan: StageScan, keys: Sequence[KeysOf]) -> list[Rule]:
-    """Rules for rows of a scan: of its key all components together, or each alone."""
+    """Rules for rows of a scan: one for its key, or for each component."""
     count = len(subplan.components or ())
     if scan.kind == "input" and len(keys) == 1:
         return [Rule(components_of(subplan, scan, range(count)), keys[0])]
