@@ -66,7 +66,7 @@ class RemoteNodes(Protocol):
     ) -> object:
         """The JSON value that a dataset answers to why records are there.
 
-        A QueuedAnswer where a job works on it; the same question asked again finds the job again as long as this process remembers it.
+        A QueuedAnswer where a job works on it. The same question finds that job again as long as this process remembers it.
 
         `with_key`: ask with the token of its origin. An answer above `bytes_max` raises LimitExceeded; NotFound, InvalidRequest too.
         """
@@ -81,7 +81,9 @@ class RemoteNodes(Protocol):
         bytes_max: int,
         waiting: Callable[[], None],
     ) -> object | None:
-        """What a job has found that `why` named; None if it still works after `seconds_max`.
+        """What a job that `why` named has found; None if it still works.
+
+        It is waited for `seconds_max` at most.
 
         `waiting` is called each time that it is not done yet, and ends the wait by raising. Raises as `why`; a job that failed raises what
         its answer would have.
