@@ -37,4 +37,4 @@ def test_the_place_of_a_record_is_said_where_it_is_known(tmp_path: Path) -> None
         "message": "one of the records of what was pushed in this block: the block has them in order of event time"
     }
     assert (places[2]["record"], places[2]["records"]) == (1, 1)
-    assert "; record 2 of the 3 of what was pushed in this block" in "\n".join(why_tree(answer))
+    assert ": record 2 of the 3 of what was pushed in this block" in "\n".join(why_tree(answer))
