@@ -68,7 +68,10 @@ def checkout(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 @contextlib.contextmanager
 def what_a_reader_has(page: str) -> Iterator[dict[str, str]]:
-    """Variables that a page asks its reader to set: a bucket that everybody may read, and the keys to it."""
+    """Variables that a page asks its reader to set.
+
+    A bucket that everybody may read, and the keys to it.
+    """
     if "$BUCKET" not in (ROOT / page).read_text():
         yield {}
         return
@@ -81,7 +84,7 @@ def what_a_reader_has(page: str) -> Iterator[dict[str, str]]:
 def run_page(
     page: str, folder: Path, engine_cache: Path, given: Mapping[str, str] = MappingProxyType({})
 ) -> list[tuple[str, str]]:
-    """Each block of a page with its standard output; `given` are variables of its reader.
+    """Each block of a page with its output; `given` are variables of its reader.
 
     All blocks in one shell, which ends at the first failure.
     """

@@ -138,7 +138,7 @@ def _in_turns(odf: Callable[..., None], place: Path, rounds: int) -> dict[int, l
 
 
 def _verified(odf: Callable[..., None], place: Path, cores: int) -> tuple[float, float, float]:
-    """Wall and processor seconds of a verification by a warm engine, wall without replays.
+    """Seconds of a verification by a warm engine: wall, processor, without replays.
 
     The engine has so many cores.
 

@@ -19,7 +19,10 @@ class ProgressLines:
     """Turns progress documents of a job into lines."""
 
     def __init__(self, *, columns: Callable[[], int] | None, seconds: Callable[[], float] = time.monotonic) -> None:
-        """`columns` is the width of the terminal, None for a pipe; `seconds` is a clock that only moves forward."""
+        """`columns` is the width of the terminal, None for a pipe.
+
+        `seconds` is a clock that only moves forward.
+        """
         self._columns = columns
         self._seconds = seconds
         self._seen: list[tuple[float, int]] = []

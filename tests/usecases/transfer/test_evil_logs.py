@@ -1,4 +1,4 @@
-"""Head logs and places that lie: foreign keys, gaps, clocks, parts of other datasets.
+"""Evil head logs: foreign keys, gaps, clocks, parts of other datasets.
 
 A stranger who verifies names each, and a pull takes none of it.
 """
@@ -237,7 +237,7 @@ class TestMixedDatasets:
             assert refused_by(forge) == "corrupted-source"
 
     def test_all_of_it_under_our_name(self, forge: Forge, other: Mapping[str, bytes]) -> None:
-        """It is another dataset, whoever signs it; a copy does not become it."""
+        """It is another dataset; a copy does not become it, no matter who signs it."""
         assert forge.parties.pull()["rows"] == 2
         lay(forge.parties.shelf, dict(other))
         found = forge.parties.pull(force=True)

@@ -47,7 +47,7 @@ class BadAnswer(Exception):
 
 
 def guard_client(client: Any, connections: TcpConnections, *, connect_s_max: float, pace: AnswerPace) -> None:
-    """Let all connections of a client of the SDK be made by `connections`, and judge what comes over them."""
+    """Judge what comes to a client of the SDK; `connections` make its connections."""
 
     def connected(host: str, port: int | None, default_port: int, timeout_s: float | None) -> socket.socket:
         made = connections.connect(host, port or default_port, seconds_max=connect_s_max)

@@ -145,7 +145,10 @@ class WebSocketConversation:
 
     @contextmanager
     def _patience(self) -> Iterator[None]:
-        """Cut the connection to a peer that does not read: sending has no deadline of its own."""
+        """Cut the connection to a peer that does not read.
+
+        Sending has no deadline of its own.
+        """
         timer = threading.Timer(self._say_s_max, self._cut)
         timer.daemon = True
         timer.start()

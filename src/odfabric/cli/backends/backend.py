@@ -344,7 +344,10 @@ def check_file(path: str) -> None:
 
 
 def check_writable(path: Path, *, field: str) -> None:
-    """Raise InvalidRequest for a file that cannot be written, before there is something to write."""
+    """Raise InvalidRequest for a file that cannot be written.
+
+    Called before there is something to write.
+    """
     if path.is_dir():
         raise InvalidRequest(f"{path} is a folder", place=Place(field=field), hint="name a file in it")
     if not os.access(path if path.exists() else path.parent, os.W_OK):

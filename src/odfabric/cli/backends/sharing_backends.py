@@ -23,7 +23,7 @@ _FILE_URL = re.compile(r"file:(?://(?:localhost(?=/))?)?(.*)", re.ASCII | re.IGN
 
 
 def place_written(text: str) -> str:
-    """The whole URL of a folder that is named by a path or a relative URL; other texts as they are.
+    """The whole URL of a folder named by a path or a relative URL, else the text.
 
     What is kept of it must mean the same folder to a command that runs elsewhere.
     """

@@ -298,7 +298,10 @@ def pull(
 
 
 def _name_of_copy(ref: str) -> str:
-    """The last part of a remote name. Raises InvalidRequest if that cannot name a dataset."""
+    """The last part of a remote name.
+
+    Raises InvalidRequest if that cannot name a dataset.
+    """
     from odfabric.formats.identifiers.references import parse_name
 
     last = ref.partition("://")[2].partition("/")[2] if "://" in ref else ref

@@ -186,7 +186,10 @@ def reports(context: typer.Context, ref: str = REF) -> None:
 
 
 def _lines_of(members: dict[str, Any], *, at: str, ok: bool) -> list[str]:
-    """What a report says, in lines. Raises KeyError, TypeError, ValueError for members that are not those of a report."""
+    """What a report says, in lines.
+
+    Raises KeyError, TypeError, ValueError for members that are not those of a report.
+    """
     engine, heads = members.get("engine"), members.get("signed")
     by = f" with {engine['name']} {engine['version']} {engine['digest'][:16]}" if engine is not None else ""
     return [

@@ -124,7 +124,9 @@ def check_statement(
 
 
 def check_not_ahead(end: LogEnd, *, now: Instant) -> None:
-    """Refuse a log whose newest entry is yet to come: it would count as fresh until then.
+    """Refuse a log whose newest entry is yet to come.
+
+    It would count as fresh until then.
 
     Times of entries do not go back, so the newest one is the latest. Raises CorruptedSource by rule `head-log-tampered`.
     """

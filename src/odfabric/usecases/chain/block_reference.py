@@ -13,7 +13,10 @@ SHOWN_CHARACTERS_MAX = 100
 
 
 def named_block(entry: CatalogEntry, named: Multihash | int, *, repository: Repository) -> BlockRow:
-    """The block with a hash or a sequence number. Raises NotFound, for a number naming those that there are."""
+    """The block with a hash or a sequence number.
+
+    Raises NotFound, for a number naming those that there are.
+    """
     if isinstance(named, int):
         found = next(iter(repository.chains.rows_down(entry.id, from_sequence=named)), None)
         row = found if found is not None and found.sequence_number == named else None

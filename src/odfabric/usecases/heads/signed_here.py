@@ -12,7 +12,7 @@ from odfabric.usecases.heads.head_writer import HeadWriter
 
 
 def check_signed_here(entry: CatalogEntry, writer: HeadWriter) -> None:
-    """Raise InvalidRequest for a dataset with a signed log whose key is not on this node."""
+    """Raise InvalidRequest for a dataset with a log that is signed elsewhere."""
     if writer.end(entry.id).last is not None and not writer.may_sign(entry):
         raise InvalidRequest(
             f"the key that signs {entry.alias} is not on this node, and what is not signed is refused elsewhere",

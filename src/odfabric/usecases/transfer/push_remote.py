@@ -172,7 +172,7 @@ def new_blocks(entry: CatalogEntry, head: Head, tail: Multihash | None, *, ports
 def check_same_dataset_there(
     entry: CatalogEntry, theirs: Multihash, received: ReceivedBlocks, *, blocks_max: int
 ) -> None:
-    """Raise InvalidRequest if another dataset is at the destination, which the push would not continue."""
+    """Raise InvalidRequest if another dataset is at the destination."""
     seed = oldest_event(received, theirs, blocks_max=blocks_max)
     if not isinstance(seed, Seed) or (seed.dataset_id, seed.dataset_kind) != (entry.id, entry.kind):
         found = seed.dataset_id if isinstance(seed, Seed) else "no dataset"

@@ -294,7 +294,10 @@ def check_same_dataset(entry: CatalogEntry, seed: Seed) -> None:
 
 
 def _check_not_here(blocks: Sequence[EncodedBlock], landing: Landing, repository: Repository) -> None:
-    """Raise AlreadyExists for a dataset that the account has under another name, before its objects are fetched."""
+    """Raise AlreadyExists for a dataset that the account has under another name.
+
+    Called before its objects are fetched.
+    """
     seed = blocks[0].block.event
     there = repository.catalog.by_id(seed.dataset_id) if isinstance(seed, Seed) else None
     if there is not None and there.alias.account == landing.alias.account:

@@ -128,7 +128,10 @@ class RemoteNames:
         return dataset_url(repository.url, account, name)
 
     def _account(self, repository: RemoteRepository, name: Name) -> Name | None:
-        """The account of our token there, None on a node that has no accounts. Raises InvalidRequest."""
+        """The account of our token there, None on a node that has no accounts.
+
+        Raises InvalidRequest.
+        """
         if not self.nodes.has_accounts(repository.url):
             return None
         account = self.nodes.own_account(repository.url)

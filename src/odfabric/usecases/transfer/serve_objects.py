@@ -58,7 +58,7 @@ def serve_object(
 
 
 def serve_stretch(entry: CatalogEntry, name: Multihash, *, count: int, repository: Repository) -> bytes:
-    """A block and up to `count - 1` of its predecessors, as `formats.blocks.block_stretch`.
+    """A block and up to `count - 1` predecessors, as `formats.blocks.block_stretch`.
 
     Raises NotFound if it is not of the dataset's current chain.
     """

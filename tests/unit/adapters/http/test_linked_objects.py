@@ -1,4 +1,4 @@
-"""Objects at URLs that a peer has named: where such URLs may lead, and what goes there."""
+"""Objects at URLs that a peer has named: where these may lead, what goes there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folders that strangers write to, as a push and a search meet them: links, pipes, devices."""
+"""Folders that strangers write to: links, pipes, devices."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BLOCK = Multihash(SHA3_256, bytes(range(32)))
 
 @pytest.fixture
 def shared(tmp_path: Path) -> Path:
-    """A folder that datasets may be pushed to, with a place `ds` in it; `out` lies beside it."""
+    """A folder for pushes, with a place `ds` in it; `out` is beside it."""
     for folder in ("shared/ds/refs", "out"):
         (tmp_path / folder).mkdir(parents=True)
     return tmp_path / "shared"

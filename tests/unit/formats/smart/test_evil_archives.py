@@ -1,4 +1,4 @@
-"""Archives that lie: sizes of any number, names that lead elsewhere, entries that are no files."""
+"""Archives with false sizes, names that lead elsewhere, entries that are no files."""
 
 from __future__ import annotations
 
