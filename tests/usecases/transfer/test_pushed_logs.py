@@ -26,8 +26,12 @@ from odfabric.model.heads.head_log import (
     HeadStatement,
     SignedMove,
 )
+from odfabric.model.instant import Instant
+from odfabric.model.jobs.requests import CompactRequest
+from odfabric.model.metadata import SetInfo
 from odfabric.model.multihash import Multihash, sha3_256_multihash
 from odfabric.model.rewrite import RewriteKind
+from odfabric.usecases.ingestion.push_data import PushData
 from tests.usecases.transfer.smart_parties import SmartParties
 
 RESET = RewriteKind.RESET.value
@@ -170,3 +174,28 @@ class TestSegments:
             with pytest.raises(InvalidRequest):
                 liar.send(log[:SEGMENT_ENTRIES], path=HEAD_LOG + path)
         assert liar.kept() == 0
+
+
+def test_what_was_pushed_here_with_its_log_goes_on_where_its_key_is(liar: Liar) -> None:
+    log = liar.log([(CREATED, liar.chain[0]), *((APPENDED, head) for head in liar.chain[1:])])
+    liar.send(log)
+    liar.sign(log)
+    there, copy = liar.theirs.node, liar.theirs.node.datasets.resolve(liar.entry.id)
+    before = there.datasets.head(copy)
+    for act in (
+        lambda: there.history.compact(copy, CompactRequest(dataset=copy.id)),
+        lambda: there.history.set_watermark(copy, Instant.parse("2030-01-01T00:00:00Z")),
+        lambda: there.history.reset(copy, liar.chain[-2], expected=before.hash),
+        lambda: there.requests.push(PushData(dataset=copy.id, body=iter([b""]))),
+        lambda: there.editing.set_info(copy, [SetInfo(description="ours")], there.operator),
+    ):
+        with pytest.raises(InvalidRequest, match=r"the key that signs .* is not on this node") as refused:
+            act()
+        assert "odf key import" in str(refused.value.hint)
+    assert there.datasets.head(copy) == before
+
+
+def test_what_was_pushed_here_without_a_log_may_go_on_here(liar: Liar) -> None:
+    there, copy = liar.theirs.node, liar.theirs.node.datasets.resolve(liar.entry.id)
+    there.history.set_watermark(copy, Instant.parse("2030-01-01T00:00:00Z"))
+    assert there.datasets.head(copy).hash != liar.chain[-1]

@@ -5,15 +5,11 @@ Pushes to a shelf, pulls from it.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from odfabric.adapters.unreliable.faults import Fault, FaultPlan, SeenCall
-from odfabric.errors import InvalidRequest
-from odfabric.model.instant import Instant
-from odfabric.model.jobs.requests import CompactRequest
 from odfabric.model.people.audit import AuditKind
 from odfabric.testing.memory_node import MemoryNode
 from tests.usecases.transfer.sharing import PLACE, Parties
@@ -123,22 +119,6 @@ class TestPull:
         assert parties.pull(name=name)["upToDate"] is False
         assert [call.name for call in watching.calls].count("remote.download") == 1
         parties.theirs.restart()
-
-
-def test_what_was_pushed_here_and_is_signed_elsewhere_is_not_rewritten_here(parties: Parties) -> None:
-    parties.ingest(1)
-    parties.push()
-    parties.pull()
-    pushed = replace(parties.copy, remote_url=None)  # as after a push: nobody pulled it
-    history, before = parties.theirs.node.history, parties.theirs.node.datasets.head(parties.copy)
-    for act in (
-        lambda: history.compact(pushed, CompactRequest(dataset=pushed.id)),
-        lambda: history.set_watermark(pushed, Instant.parse("2030-01-01T00:00:00Z")),
-    ):
-        with pytest.raises(InvalidRequest, match=r"the key that signs .* is not on this node") as refused:
-            act()
-        assert "odf key import" in str(refused.value.hint)
-    assert parties.theirs.node.datasets.head(parties.copy) == before
 
 
 class TestPush:

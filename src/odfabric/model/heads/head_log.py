@@ -26,6 +26,8 @@ FORWARD_KINDS = frozenset({APPENDED, WATERMARK})
 """Kinds of moves whose new head descends from the old one. Unknown kinds promise nothing."""
 FIRST_KINDS = frozenset({CREATED, STARTED})
 
+PUSHED_HERE = "a push to this node"
+"""The place of a log that its signer has pushed here."""
 SEGMENT_ENTRIES = 64
 """Entries of a full segment. The newest segment is `refs/head.log`, older ones are `refs/head.log.<number>`."""
 

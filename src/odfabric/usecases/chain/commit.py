@@ -45,6 +45,7 @@ from odfabric.ports.datasets.object_store import ObjectStore
 from odfabric.ports.node.clock import Clock
 from odfabric.usecases.chain.rewrite_records import record_rewrite
 from odfabric.usecases.heads.head_signing import HeadSigning
+from odfabric.usecases.heads.signed_here import check_signed_here
 
 _log = logging.getLogger(__name__)
 
@@ -156,18 +157,18 @@ class Commits:
         if_match: Multihash | None = None,
         job_ids: Sequence[str] = (),
         by: Sequence[Actor] = (THE_NODE,),
-        moves: Sequence[SignedMove] = (),
+        moves: Sequence[SignedMove] | None = None,
         kind: str = APPENDED,
     ) -> Committed | None:
         """Build on the present head and move it; a lost race builds again on the new one.
 
         None: nothing to commit.
 
-        `by` are those who have asked for it, for the audit. `moves` are entries of the head log that were signed elsewhere; `kind` is what
-        an entry that is signed here calls the move.
+        `by` are those who have asked for it, for the audit. `moves` are entries of the head log of blocks that were written elsewhere, perhaps
+        none; None: the blocks are written here. `kind` is what an entry that is signed here calls the move.
 
         `build` may run several times, so it may write nothing but content-addressed objects. Raises HeadMoved when attempts are
-        exhausted, or at once with `if_match`; AlreadyExists if one of the jobs or an idempotency key has committed meanwhile; NotFound;
+        exhausted, or at once with `if_match`; InvalidRequest for blocks written here of a dataset that is signed elsewhere; AlreadyExists if one of the jobs or an idempotency key has committed meanwhile; NotFound;
         LimitExceeded for a block over `block_bytes_max`; Indeterminate if the outcome is unknown, in which case a retry with the same jobs or key finds out.
         """
         moved: HeadMoved | None = None
@@ -205,15 +206,15 @@ class Commits:
         kind: RewriteKind,
         idempotency: Sequence[IdempotencyRecord] = (),
         by: Actor = THE_NODE,
-        moves: Sequence[SignedMove] = (),
+        moves: Sequence[SignedMove] | None = None,
     ) -> None:
         """Replace all that follows `onto` by `blocks`; the old history is gone.
 
         `onto` None: the whole chain is replaced. Others may have read the history that is gone. `idempotency` are the keys that `blocks` have
         sealed, each once; `kind` says why, in the audit, beside the dataset and in the head log.
 
-        `moves` are entries of the head log that were signed elsewhere. Anyone who calls this has asked for the right to it; the audit names them. Without blocks the head goes back to `onto`. Raises
-        HeadMoved if the head is not `if_match`, NotFound, InvalidRequest where nodes share heads, LimitExceeded, Determinate, Indeterminate.
+        `moves` are as in `commit`. Anyone who calls this has asked for the right to it; the audit names them. Without blocks the head goes back to `onto`. Raises
+        HeadMoved if the head is not `if_match`, NotFound, InvalidRequest where nodes share heads or the dataset is signed elsewhere, LimitExceeded, Determinate, Indeterminate.
         """
         planned = PlannedCommit(tuple(blocks))
         last = blocks[-1].hash if blocks else onto
@@ -386,7 +387,7 @@ class Commits:
         entry: CatalogEntry | None,
         grants: Sequence[Grant] = (),
         by: Sequence[Actor],
-        received: Sequence[SignedMove] = (),
+        received: Sequence[SignedMove] | None,
         kind: str = APPENDED,
     ) -> None:
         message = OutboxMessage(dataset, expected, planned.blocks[-1].hash, self._now())
@@ -441,18 +442,21 @@ class Commits:
         entry: CatalogEntry | None,
         message: OutboxMessage,
         kind: str,
-        received: Sequence[SignedMove],
+        received: Sequence[SignedMove] | None,
         act: Callable[[Sequence[SignedMove]], None],
     ) -> None:
         """Move a head with the entry of the head log that says so.
 
-        A log that goes on meanwhile (its key was handed over) is signed again.
+        A log that goes on meanwhile (its key was handed over) is signed again. Raises InvalidRequest for blocks written here of a dataset
+        that is signed elsewhere.
         """
         if entry is None or message.new_head is None or not self._publishes:
             act(())
             return
         for attempt in range(self._attempts_max):
             moves = received or self._signing.writer.moves(entry, message.old_head, message.new_head, kind)
+            if received is None and not moves:
+                check_signed_here(entry, self._signing.writer)
             try:
                 act(moves)
                 return

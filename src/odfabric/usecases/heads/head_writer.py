@@ -26,6 +26,7 @@ from odfabric.model.heads.head_log import (
     APPENDED,
     CREATED,
     HANDED_OVER,
+    PUSHED_HERE,
     REPLACED,
     SEGMENT_ENTRIES,
     STARTED,
@@ -178,6 +179,12 @@ class HeadWriter:
     def may_sign(self, entry: CatalogEntry) -> bool:
         """Whether this node has the key that signs the dataset's next move."""
         return self._may_sign(entry, self.end(entry.id))
+
+    def is_signed_elsewhere(self, entry: CatalogEntry) -> bool:
+        """Whether the dataset was pushed here with its log by somebody who has its key."""
+        end, seen = self.end(entry.id), self.logs.seen(entry.id)
+        pushed = seen is not None and seen.place == PUSHED_HERE
+        return pushed and end.last is not None and not self._may_sign(entry, end)
 
     def _may_sign(self, entry: CatalogEntry, end: LogEnd) -> bool:
         if entry.sealed_key is None:

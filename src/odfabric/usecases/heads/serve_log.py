@@ -15,7 +15,7 @@ from odfabric.errors import CorruptedSource, InvalidRequest, NotFound, Place
 from odfabric.formats.heads.head_log import read_move, read_statement, segment_lines, segment_text, shown_key, tampered
 from odfabric.formats.identifiers.dataset_layout import HEAD_LOG, HEAD_SIGNATURE, in_dataset
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.heads.head_log import SEGMENT_ENTRIES, HeadMove, SeenHead, SignedMove
+from odfabric.model.heads.head_log import PUSHED_HERE, SEGMENT_ENTRIES, HeadMove, SeenHead, SignedMove
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import Instant
 from odfabric.model.multihash import Multihash
@@ -141,7 +141,7 @@ def _accept_statement(entry: CatalogEntry, data: bytes, *, judge: LogJudge, chai
         signer=said.signer,
         signed_at=said.signed_at,
         seen_at=judge.clock.now().truncated_to_millis(),
-        place="a push to this node",
+        place=PUSHED_HERE,
         line=line,
     )
     judge.logs.note_seen(seen)

@@ -1,7 +1,7 @@
 """Whether new blocks of a dataset would be signed on this node.
 
-Invariant: a dataset of which nobody signs anything is not held back; one that is signed elsewhere is, since everybody who knows its log refuses
-what is not in it. Source: ADR 0072.
+Invariant: a dataset that was pushed here with its log goes on where its key is, since everybody who knows the log refuses what is not in it.
+One whose key was lost here goes on unsigned. Source: ADR 0072.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from odfabric.usecases.heads.head_writer import HeadWriter
 
 def check_signed_here(entry: CatalogEntry, writer: HeadWriter) -> None:
     """Raise InvalidRequest for a dataset with a log that is signed elsewhere."""
-    if writer.end(entry.id).last is not None and not writer.may_sign(entry):
+    if writer.is_signed_elsewhere(entry):
         raise InvalidRequest(
             f"the key that signs {entry.alias} is not on this node, and what is not signed is refused elsewhere",
             hint="do it where the dataset is written and push it here again, or move its key here: `odf key export` there, `odf key import` here",

@@ -26,6 +26,8 @@ from odfabric.ports.datasets.object_store import ObjectStore
 from odfabric.ports.jobs.jobs import Jobs
 from odfabric.ports.node.clock import Clock, Entropy
 from odfabric.usecases.chain.repository import Repository
+from odfabric.usecases.heads.head_writer import HeadWriter
+from odfabric.usecases.heads.signed_here import check_signed_here
 from odfabric.usecases.ingestion.commit_result import CommitResult
 from odfabric.usecases.ingestion.run_push import key_reused, known_result
 from odfabric.usecases.ingestion.staging import StagedBody, discard_staged, stage_body
@@ -98,6 +100,7 @@ def accept_push(
     entropy: Entropy,
     inline_bytes_max: int,
     queue: PushQueueLimits,
+    signs: HeadWriter,
     staging_part: str = "",
 ) -> Job | CommitResult:
     """Check what can be checked, stage the body, queue the job.
@@ -115,6 +118,7 @@ def accept_push(
     quotas.check_more_bytes(owner_of(entry.alias))
     queue.check(entry, account_of(subject), jobs=jobs)
     _check_acceptable(entry, request, repository=repository)
+    check_signed_here(entry, signs)
     staged = (
         request.body
         if isinstance(request.body, StagedBody)

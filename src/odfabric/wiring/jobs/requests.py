@@ -47,6 +47,7 @@ class RequestVerbs:
                 per_dataset_max=settings.pushes_queued_per_dataset_max,
                 per_account_max=settings.pushes_queued_per_account_max,
             ),
+            signs=core.heads.writer,
             staging_part=core.ports.own_part,
         )
         core.ports.signals.send(Topic.JOBS)
