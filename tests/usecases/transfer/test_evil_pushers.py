@@ -236,7 +236,7 @@ def test_a_client_that_leaves_at_any_step_leaves_nothing_visible(parties: Partie
 
 
 def test_force_without_its_right(parties: Parties) -> None:
-    """Whoever may push may not replace history."""
+    """A right to push is none to replace history."""
     assert parties.smart_push()["upToDate"] is False
     before = parties.head()
     parties.rewrite(1)

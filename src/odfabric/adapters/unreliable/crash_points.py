@@ -15,7 +15,8 @@ from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import TypeVar
 
-from odfabric.adapters.unreliable.interception import Interceptor, Port, PortCalls
+from odfabric.adapters.unreliable.interception import Interceptor, Port
+from odfabric.adapters.unreliable.port_calls import PortCalls
 from odfabric.errors import InvalidRequest
 
 T = TypeVar("T")

@@ -16,10 +16,10 @@ from odfabric.adapters.memory.datasets.object_store import MemoryObjectStore
 from odfabric.adapters.memory.jobs.jobs import MemoryJobs
 from odfabric.adapters.memory.node.clock import SeededEntropy, SettableClock
 from odfabric.adapters.memory.store import MemoryStore
-from odfabric.adapters.unreliable import interception
+from odfabric.adapters.unreliable import port_calls
 from odfabric.adapters.unreliable.crash_points import CRASH_POINT_TEXTS, CRASH_POINTS, CrashPoints
 from odfabric.adapters.unreliable.faults import Fault, FaultPlan
-from odfabric.adapters.unreliable.interception import PortCalls, object_kind
+from odfabric.adapters.unreliable.port_calls import PortCalls, object_kind
 from odfabric.errors import Determinate, HeadMoved, Indeterminate, InvalidRequest
 from odfabric.formats.identifiers.dataset_layout import alias_key, block_key, checkpoint_key, data_key, head_key
 from odfabric.ports.datasets.catalog import Catalog
@@ -61,42 +61,42 @@ NOT_CALLS = {"root", "check", "target_uri", "link", "is_plain"}
 @pytest.mark.parametrize(
     ("port", "calls"),
     [
-        (ChainWriter, interception.CHAINS),
-        (Catalog, interception.CATALOG),
-        (ObjectStore, interception.OBJECTS),
-        (Jobs, interception.JOBS),
-        (Outbox, interception.OUTBOX),
-        (Cursors, interception.CURSORS),
-        (RemovedDatasets, interception.REMOVED),
-        (Subscriptions, interception.SUBSCRIPTIONS),
-        (Deliveries, interception.DELIVERIES),
-        (Accounts, interception.ACCOUNTS),
-        (Relations, interception.RELATIONS),
-        (Tokens, interception.TOKENS),
-        (Invitations, interception.INVITATIONS),
-        (DeviceAuthorisations, interception.DEVICES),
-        (SavedQueries, interception.SAVED_QUERIES),
-        (AuditLog, interception.AUDIT_LOG),
-        (SigningKeys, interception.SIGNING_KEYS),
-        (WebhookSender, interception.WEBHOOKS),
-        (Engine, interception.ENGINE),
-        (DatasetKeys, interception.KEYS),
-        (KeyRotation, interception.NODE_KEY),
-        (SealedStore, interception.SEALED_STORE),
-        (HttpSource, interception.HTTP_SOURCE),
-        (PollingFiles, interception.POLLING_FILES),
-        (SourcePreparation, interception.PREPARATION),
-        (Savepoints, interception.SAVEPOINTS),
-        (Variables, interception.VARIABLES),
-        (RemoteRepositories, interception.REPOSITORIES),
-        (Destination, interception.DESTINATION),
-        (RemoteDataset, interception.REMOTE),
-        (Exchange, interception.EXCHANGE),
-        (Conversation, interception.TALK),
-        (LinkedObjects, interception.LINKED),
-        (RemoteNodes, interception.PEERS),
-        (HeadLogs, interception.HEAD_LOGS),
-        (SearchDocuments, interception.SEARCH_DOCUMENTS),
+        (ChainWriter, port_calls.CHAINS),
+        (Catalog, port_calls.CATALOG),
+        (ObjectStore, port_calls.OBJECTS),
+        (Jobs, port_calls.JOBS),
+        (Outbox, port_calls.OUTBOX),
+        (Cursors, port_calls.CURSORS),
+        (RemovedDatasets, port_calls.REMOVED),
+        (Subscriptions, port_calls.SUBSCRIPTIONS),
+        (Deliveries, port_calls.DELIVERIES),
+        (Accounts, port_calls.ACCOUNTS),
+        (Relations, port_calls.RELATIONS),
+        (Tokens, port_calls.TOKENS),
+        (Invitations, port_calls.INVITATIONS),
+        (DeviceAuthorisations, port_calls.DEVICES),
+        (SavedQueries, port_calls.SAVED_QUERIES),
+        (AuditLog, port_calls.AUDIT_LOG),
+        (SigningKeys, port_calls.SIGNING_KEYS),
+        (WebhookSender, port_calls.WEBHOOKS),
+        (Engine, port_calls.ENGINE),
+        (DatasetKeys, port_calls.KEYS),
+        (KeyRotation, port_calls.NODE_KEY),
+        (SealedStore, port_calls.SEALED_STORE),
+        (HttpSource, port_calls.HTTP_SOURCE),
+        (PollingFiles, port_calls.POLLING_FILES),
+        (SourcePreparation, port_calls.PREPARATION),
+        (Savepoints, port_calls.SAVEPOINTS),
+        (Variables, port_calls.VARIABLES),
+        (RemoteRepositories, port_calls.REPOSITORIES),
+        (Destination, port_calls.DESTINATION),
+        (RemoteDataset, port_calls.REMOTE),
+        (Exchange, port_calls.EXCHANGE),
+        (Conversation, port_calls.TALK),
+        (LinkedObjects, port_calls.LINKED),
+        (RemoteNodes, port_calls.PEERS),
+        (HeadLogs, port_calls.HEAD_LOGS),
+        (SearchDocuments, port_calls.SEARCH_DOCUMENTS),
     ],
 )
 def test_every_call_of_a_port_can_fail(port: type, calls: PortCalls) -> None:
@@ -209,11 +209,11 @@ def test_every_point_has_a_name_and_a_line() -> None:
 
 def test_every_effect_of_a_port_has_its_points() -> None:
     named = {name for name in CRASH_POINTS if not name.startswith("object.")}
-    every = [calls for calls in vars(interception).values() if isinstance(calls, PortCalls) and not calls.of_objects]
+    every = [calls for calls in vars(port_calls).values() if isinstance(calls, PortCalls) and not calls.of_objects]
     effects = {name for calls in every for name in calls.effects.values()}
     assert named == {f"{name}:{when}" for name in effects for when in ("before", "after")}
     assert {name.split(".")[2] for name in CRASH_POINTS if name.startswith("object.")} == {
-        f"{verb}:{when}" for verb in set(interception.OBJECTS.effects.values()) for when in ("before", "after")
+        f"{verb}:{when}" for verb in set(port_calls.OBJECTS.effects.values()) for when in ("before", "after")
     }
 
 
