@@ -1,6 +1,6 @@
 """The state as at an older block, and as of an older event time, against the head.
 
-    PYTHONPATH=src:services/engine-spark/src .odf/venv/bin/python tests/perf/bench_as_at.py [--rows 1000000] [--slices 100] [--runs 5] [--sql]
+    PYTHONPATH=src:services/engine-spark/src:. .odf/venv/bin/python tests/perf/bench_as_at.py [--rows 1000000] [--slices 100] [--runs 5] [--sql]
 
 A Snapshot dataset of so many keys, added in the first half of the slices and corrected in the second. The index keeps the states of the
 newest 4 blocks, as by default; older ones are found by taking records back. Both are answers of 100 rows; runs take turns, so that other
