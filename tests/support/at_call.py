@@ -1,7 +1,8 @@
-"""Something that happens at one port call: another thread, process or node."""
+"""What happens at port calls: another thread, process or node, or a count."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -52,3 +53,14 @@ class Meeting(Interceptor):
             self._act()
         except External as error:
             self.raised = error
+
+
+class Counting(Interceptor):
+    """Counts calls by name."""
+
+    def __init__(self) -> None:
+        self.calls: Counter[str] = Counter()
+
+    def around(self, call: str, act: Callable[[], T], *, effect: bool) -> T:
+        self.calls[call] += 1
+        return act()

@@ -34,7 +34,7 @@ from odfabric.usecases.queries.query_tables import names_records
 from odfabric.usecases.state import held_rows
 from odfabric.wiring.node import Node
 from tests.usecases.committed import SNAPSHOT
-from tests.usecases.test_time_travel import APPEND, TIMES, Travelled, steps
+from tests.usecases.test_time_travel import APPEND, TIMES, Travelled, Wish, steps
 
 COLUMNS = "select event_time, key, value from"
 
@@ -82,13 +82,10 @@ def test_rows_are_those_of_the_domain(manifest: str, later_share: float, monkeyp
 
     @settings(max_examples=8, deadline=None)
     @given(blocks=st.lists(st.tuples(steps, st.booleans()), min_size=1, max_size=6), data=st.data())
-    def holds(blocks: list[tuple[list[tuple[int, str, int, float]], bool]], data: st.DataObject) -> None:
+    def holds(blocks: list[tuple[list[Wish], bool]], data: st.DataObject) -> None:
         with tempfile.TemporaryDirectory() as folder:
             travelled = Travelled(Path(folder), manifest)
-            for wishes, follow in blocks:
-                travelled.step(wishes)
-                if follow:
-                    travelled.node.indexes.bring_forward(travelled.entry, lambda _: None)
+            travelled.steps(blocks)
             moment = Instant.from_millis(data.draw(st.sampled_from([*TIMES, TIMES[0] - 1, TIMES[3] + 1])))
             head = data.draw(st.sampled_from(travelled.heads))
             known = as_at(travelled.records, head.sequence_number)

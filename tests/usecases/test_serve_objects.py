@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
-from odfabric.adapters.unreliable.interception import Interceptor
 from odfabric.errors import NotFound
 from odfabric.formats.identifiers.dataset_layout import DATA, data_key
 from odfabric.model.commit import CatalogEntry
@@ -20,21 +16,10 @@ from odfabric.testing.conformance.examples import hash_of
 from odfabric.testing.memory_node import MemoryNode
 from odfabric.usecases.ingestion.push_data import PushData
 from odfabric.usecases.transfer.serve_objects import ReferredObjects
+from tests.support.at_call import Counting
 from tests.usecases.manifests import ROOT
 
-T = TypeVar("T")
 PUSHES = 5
-
-
-class Counting(Interceptor):
-    """Counts calls by name."""
-
-    def __init__(self) -> None:
-        self.calls: Counter[str] = Counter()
-
-    def around(self, call: str, act: Callable[[], T], *, effect: bool) -> T:
-        self.calls[call] += 1
-        return act()
 
 
 @pytest.fixture

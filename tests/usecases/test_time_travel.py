@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from tests.usecases.committed import SNAPSHOT, Committed
 TIMES = [-61_000_000_000_000, -1, 0, 1_600_000_000_000, 1_700_000_000_000]
 APPEND = SNAPSHOT.replace("{kind: Snapshot, primaryKey: [key]}", "{kind: Append}")
 
+Wish = tuple[int, str, int, float]
 steps = st.lists(
     st.tuples(st.integers(0, 3), st.sampled_from("abc"), st.sampled_from(TIMES), st.sampled_from([1.0, 2.0])),
     max_size=5,
@@ -42,7 +44,7 @@ class Travelled(Committed):
         self.records: list[Record] = []
         self._present: dict[str, tuple[int, float]] = {}
 
-    def step(self, wishes: list[tuple[int, str, int, float]]) -> None:
+    def step(self, wishes: list[Wish]) -> None:
         changes: list[Change] = []
         times: list[int] = []
 
@@ -75,6 +77,13 @@ class Travelled(Committed):
             for number, ((operation, key, value), time) in enumerate(zip(changes, times, strict=True))
         ]
 
+    def steps(self, blocks: Iterable[tuple[list[Wish], bool]]) -> None:
+        """Blocks of these wishes, the index brought forward after some."""
+        for wishes, follow in blocks:
+            self.step(wishes)
+            if follow:
+                self.node.indexes.bring_forward(self.entry, lambda _: None)
+
     def largest_slice(self) -> int:
         """Bytes of it."""
         prefix = object_key(self.entry.id, DATA, self.heads[-1].hash).rpartition("/")[0] + "/"
@@ -93,13 +102,10 @@ def test_rows_are_those_of_the_domain(manifest: str, later_share: float, monkeyp
 
     @settings(max_examples=12, deadline=None)
     @given(blocks=st.lists(st.tuples(steps, st.booleans()), min_size=1, max_size=8), data=st.data())
-    def holds(blocks: list[tuple[list[tuple[int, str, int, float]], bool]], data: st.DataObject) -> None:
+    def holds(blocks: list[tuple[list[Wish], bool]], data: st.DataObject) -> None:
         with tempfile.TemporaryDirectory() as folder:
             travelled = Travelled(Path(folder), manifest)
-            for wishes, follow in blocks:
-                travelled.step(wishes)
-                if follow:
-                    travelled.node.indexes.bring_forward(travelled.entry, lambda _: None)
+            travelled.steps(blocks)
             moment = Instant.from_millis(data.draw(st.sampled_from([*TIMES, TIMES[0] - 1, TIMES[3] + 1])))
             for head in travelled.heads:
                 known = as_at(travelled.records, head.sequence_number)

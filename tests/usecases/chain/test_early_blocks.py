@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
-from odfabric.adapters.unreliable.interception import Interceptor
 from odfabric.domain.chain.append import link_blocks, next_system_time
 from odfabric.errors import Determinate, LimitExceeded
 from odfabric.formats.identifiers.dataset_layout import block_key
@@ -18,26 +14,10 @@ from odfabric.model.commit import CatalogEntry, EncodedBlock
 from odfabric.model.metadata import SetInfo
 from odfabric.testing.memory_node import MemoryNode
 from odfabric.usecases.chain.commit import STORED_ONE_BY_ONE_MAX, PlannedCommit
+from tests.support.at_call import Counting
 from tests.usecases.manifests import ROOT
 
-T = TypeVar("T")
 BYTES_MAX = 1 << 20
-
-
-class Counting(Interceptor):
-    """Counts calls with an effect."""
-
-    def __init__(self) -> None:
-        self.calls: Counter[str] = Counter()
-
-    def around(self, call: str, act: Callable[[], T], *, effect: bool) -> T:
-        self.calls[call] += effect
-        return act()
-
-    @property
-    def blocks_put(self) -> int:
-        """Blocks that were written so far."""
-        return self.calls["object.block.put"]
 
 
 @pytest.fixture
@@ -75,9 +55,9 @@ def test_the_commit_does_not_store_an_early_block_again(
     blocks, commits = following(memory, entry, count), memory.node.commits
     for block in blocks[1:]:
         commits.store_block(entry.id, block)
-    before = counting.blocks_put
+    before = counting.calls["object.block.put"]
     assert commits.commit(entry.id, lambda _: PlannedCommit(tuple(blocks))) is not None
-    assert counting.blocks_put == before + 1
+    assert counting.calls["object.block.put"] == before + 1
     assert [stored(memory, entry, block) for block in blocks] == [block.data for block in blocks]
     assert memory.node.datasets.head(entry).hash == blocks[-1].hash
 
@@ -112,9 +92,9 @@ def test_an_early_block_of_one_dataset_is_not_there_for_another(
     other = memory.add(ROOT.replace("name: readings", "name: other"))
     (block,) = following(memory, entry, 1)
     memory.node.commits.store_block(other.id, block)
-    before = counting.blocks_put
+    before = counting.calls["object.block.put"]
     assert memory.node.commits.commit(entry.id, lambda _: PlannedCommit((block,))) is not None
-    assert counting.blocks_put == before + 1
+    assert counting.calls["object.block.put"] == before + 1
 
 
 def test_an_early_block_that_could_never_be_read_again_is_refused(memory: MemoryNode, entry: CatalogEntry) -> None:
