@@ -21,7 +21,7 @@ from odfabric.formats.manifests.manifest_yaml import parse_snapshots
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.identity import DatasetAlias, DatasetId
 from odfabric.model.jobs.job import Job, JobStatus
-from odfabric.model.jobs.requests import PullRequest
+from odfabric.model.jobs.requests import CompactRequest, PullRequest
 from odfabric.model.multihash import Multihash
 from odfabric.model.why_request import WhyRequest
 from odfabric.ports.datasets.catalog import Catalog
@@ -312,3 +312,45 @@ def test_each_record_is_found_in_its_block(tmp_path_factory: pytest.TempPathFact
     assert found == expected
     with pytest.raises(NotFound):
         block_with(RecordRef(entry.id, len(expected)), memory.node.repository)
+
+
+class TestRewrittenInputs:
+    """What a derivation had read may be another history now."""
+
+    def compact(self, story: Story) -> None:
+        node = story.memory.node
+        job = story.memory.finish(node.history.compact(story.readings, CompactRequest(dataset=story.readings.id)))
+        assert job.status is JobStatus.SUCCEEDED
+
+    def test_after_a_compaction_the_same_rows_are_found(self, story: Story) -> None:
+        before = story.why(story.again, 0, 2)
+        self.compact(story)
+        after = story.why(story.again, 0, 2)
+        assert [(one["offset"], one["values"]) for one in after["records"]] == [
+            (one["offset"], one["values"]) for one in before["records"]
+        ]
+        assert after["records"][-1]["end"]["reason"] == "root"
+
+    def test_when_the_blocks_from_before_it_are_gone_the_branch_ends(self, story: Story) -> None:
+        self.compact(story)
+        story.memory.node.background.relay_outbox()
+        story.memory.clock.advance(48 * 3_600_000)
+        gone = [one.key for portion in story.memory.node.objects.collect(dry_run=False) for one in portion.litter]
+        assert any("/blocks/" in key for key in gone)
+        first, second = story.why(story.again, 2)["records"]
+        assert first["why"]["verified"], "it had read another dataset"
+        assert second["end"]["reason"] == "rewritten"
+        assert "local/readings was compacted at" in second["end"]["message"]
+        assert "`odf pull local/copied --recompute`" in second["end"]["message"]
+
+    def test_rows_of_another_history_are_not_taken_for_those_that_were_read(self, story: Story) -> None:
+        node = story.memory.node
+        first = [row.hash for row in node.repository.rows_down(story.readings.id)][1]
+        node.history.reset(story.readings, first, expected=node.datasets.head(story.readings).hash)
+        story.push(story.readings, "Another")
+        ended = story.why(story.again, 2)["records"][-1]
+        assert ended["dataset"] == str(story.copied.id)
+        assert ended["end"]["reason"] == "rewritten"
+        assert "local/readings was reset at" in ended["end"]["message"]
+        (asked,) = story.why(story.copied, 2)["records"]
+        assert asked["end"]["reason"] == "rewritten", "also where it is the first one"

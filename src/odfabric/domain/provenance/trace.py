@@ -68,6 +68,8 @@ class EndReason(Enum):
     """The trace has run as long as it may."""
     NOT_HERE = "not-here"
     """An input is not on this node."""
+    REWRITTEN = "rewritten"
+    """An input has another history now than the one that was read."""
     PEER_NOT_ASKED = "peer-not-asked"
     """An input is not on this node, and no other node may be asked."""
     PEER_LIMIT = "peer-limit"

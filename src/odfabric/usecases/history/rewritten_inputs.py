@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from odfabric.domain.transform.transform_plan import replay_inputs
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.identity import DatasetAlias, DatasetId
-from odfabric.model.metadata import DatasetKind
+from odfabric.model.metadata import DatasetKind, ExecuteTransform
 from odfabric.model.multihash import Multihash
-from odfabric.model.rewrite import Rewrite
+from odfabric.model.rewrite import Rewrite, RewriteKind
 from odfabric.usecases.chain.repository import Repository
 from odfabric.usecases.chain.rewrite_records import rewrites
 
@@ -23,13 +23,15 @@ from odfabric.usecases.chain.rewrite_records import rewrites
 class RewrittenInput:
     """An input whose history no longer has the block `consumed`.
 
-    `alias` is None for an input that the reader may not see; `rewrite` is the newest one that is recorded.
+    `alias` is None for an input that the reader may not see; `rewrite` is the newest one that is recorded. `keeps_rows`: each that is
+    recorded was a compaction, so the same rows have the same offsets.
     """
 
     dataset: DatasetId
     alias: DatasetAlias | None
     consumed: Multihash
     rewrite: Rewrite | None
+    keeps_rows: bool = False
 
     @property
     def message(self) -> str:
@@ -59,21 +61,28 @@ def rewritten_inputs(entry: CatalogEntry, *, repository: Repository) -> list[Rew
     if entry.kind is not DatasetKind.DERIVATIVE or entry.remote_url is not None:
         return []
     _, state = repository.current(entry.id)
-    if state.execute_transform is None:
-        return []
+    return [] if state.execute_transform is None else rewritten_since(state.execute_transform.event, repository)
+
+
+def rewritten_since(event: ExecuteTransform, repository: Repository) -> list[RewrittenInput]:
+    """The inputs of a transaction that have another history now; those that are here.
+
+    `repository` is that of the reader. Raises NotFound, Corrupt.
+    """
     found = []
-    for dataset, consumed in replay_inputs(state.execute_transform.event).items():
+    for dataset, consumed in replay_inputs(event).items():
         if consumed is None or repository.chains.head(dataset) is None:
             continue
         if not repository.chains.contains(dataset, consumed):
             seen = repository.find(dataset)
-            known = rewrites(dataset, objects=repository.objects) if seen is not None else []
+            known = rewrites(dataset, objects=repository.objects)
             found.append(
                 RewrittenInput(
                     dataset=dataset,
                     alias=None if seen is None else seen.alias,
                     consumed=consumed,
-                    rewrite=known[0] if known else None,
+                    rewrite=known[0] if known and seen is not None else None,
+                    keeps_rows=bool(known) and all(one.kind is RewriteKind.COMPACTED for one in known),
                 )
             )
     return found

@@ -17,7 +17,7 @@ from odfabric.domain.provenance.place_in_source import PlaceInSource
 from odfabric.domain.provenance.trace import EndReason, Frontier, Group, RecordRef, grouped
 from odfabric.domain.sources.polled_content import PolledContent, polled_content
 from odfabric.domain.transform.transform_plan import TransformPlan
-from odfabric.errors import InvalidQuery, LimitExceeded, OdfError
+from odfabric.errors import ChainsDiverged, Corrupt, InvalidQuery, LimitExceeded, NotFound, OdfError
 from odfabric.formats.parquet.provenance_file import ProvenanceRow, read_provenance_rows
 from odfabric.model.engine import EngineIdentity, EngineProgress
 from odfabric.model.identity import DatasetId
@@ -38,6 +38,7 @@ from odfabric.ports.datasets.exchange import Exchange
 from odfabric.ports.engine import Engine, ProgressListener
 from odfabric.ports.node.clock import Clock
 from odfabric.usecases.chain.repository import Repository
+from odfabric.usecases.history.rewritten_inputs import RewrittenInput, rewritten_since
 from odfabric.usecases.provenance.corrected_records import records_about
 from odfabric.usecases.provenance.derive_provenance import (
     Derivation,
@@ -293,7 +294,7 @@ class _Tracing:
     def _explained(
         self, group: Group, link: ChainLink, refs: Sequence[RecordRef], depth: int
     ) -> Mapping[RecordRef, tuple[Explanation | None, End | None]]:
-        end = self._end_before(link, depth)
+        end = self._end_before(group.dataset, link, depth)
         if end is None:
             derived = self._derived(group, link, refs, depth)
             if isinstance(derived, Derived):
@@ -301,7 +302,7 @@ class _Tracing:
             end = derived
         return dict.fromkeys(refs, (None, end))
 
-    def _end_before(self, link: ChainLink, depth: int) -> End | None:
+    def _end_before(self, dataset: DatasetId, link: ChainLink, depth: int) -> End | None:
         """Why there is no derivation, None if there is to be one."""
         event = link.block.event
         if isinstance(event, AddData):
@@ -318,9 +319,20 @@ class _Tracing:
             names = ", ".join(str(one.dataset_id) for one in missing)
             message = f"inputs that are not on this node: {names}; pull them, or ask the node that has them"
             return End(reason=EndReason.NOT_HERE, message=message, inputs=tuple(missing))
+        # The same offsets of another history are other rows. A compaction keeps them.
+        if lost := [one for one in rewritten_since(event, self._ports.seen) if not one.keeps_rows]:
+            return self._rewritten(dataset, lost)
         if self._left_ms() <= 0:
             return End(reason=EndReason.TIME, message="not followed further for want of time: ask why of this record")
         return None
+
+    def _rewritten(self, dataset: DatasetId, inputs: Sequence[RewrittenInput]) -> End:
+        alias = self._ports.repository.resolve(dataset).alias
+        said = "; ".join(one.message for one in inputs)
+        return End(
+            reason=EndReason.REWRITTEN,
+            message=f"{said}: what this block had read is there no more; `odf pull {alias} --recompute` makes it again",
+        )
 
     def _left_ms(self) -> int:
         return (self._until_ns - self._ports.clock.now().epoch_ns) // NANOS_PER_MILLI
@@ -356,6 +368,13 @@ class _Tracing:
             )
         except (LimitExceeded, InvalidQuery) as error:
             return self._ended(error, depth)
+        except (NotFound, Corrupt, ChainsDiverged):
+            # Blocks from before a compaction go with time.
+            event = link.block.event
+            compacted = rewritten_since(event, self._ports.seen) if isinstance(event, ExecuteTransform) else []
+            if not compacted:
+                raise
+            return self._rewritten(group.dataset, compacted)
         self._trace.add_cost(derived.result)
         return derived
 
