@@ -182,9 +182,11 @@ class HeadWriter:
 
     def is_signed_elsewhere(self, entry: CatalogEntry) -> bool:
         """Whether the dataset was pushed here with its log by somebody who has its key."""
-        end, seen = self.end(entry.id), self.logs.seen(entry.id)
-        pushed = seen is not None and seen.place == PUSHED_HERE
-        return pushed and end.last is not None and not self._may_sign(entry, end)
+        seen = self.logs.seen(entry.id)
+        if seen is None or seen.place != PUSHED_HERE:
+            return False
+        end = self.end(entry.id)
+        return end.last is not None and not self._may_sign(entry, end)
 
     def _may_sign(self, entry: CatalogEntry, end: LogEnd) -> bool:
         if entry.sealed_key is None:

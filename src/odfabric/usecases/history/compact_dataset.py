@@ -20,7 +20,7 @@ from odfabric.domain.chain.state import ChainState
 from odfabric.domain.chain.walk import ChainLink
 from odfabric.domain.history.compaction import Batch, CompactionLimits, compaction_steps, metadata_steps
 from odfabric.domain.ingestion.idempotency import idempotency_records
-from odfabric.domain.people.access import Subject
+from odfabric.domain.people.access import Action, Subject
 from odfabric.errors import Corrupt, InvalidRequest, LimitExceeded
 from odfabric.formats.identifiers.dataset_layout import DATA
 from odfabric.formats.jobs.compact_request import compact_members, read_compact_request, write_compact_request
@@ -43,8 +43,11 @@ from odfabric.ports.node.clock import Clock, Entropy
 from odfabric.usecases.chain.commit import Commits
 from odfabric.usecases.chain.repository import Repository
 from odfabric.usecases.chain.store_slice import store_slice
+from odfabric.usecases.heads.head_writer import HeadWriter
+from odfabric.usecases.heads.signed_here import check_signed_here
 from odfabric.usecases.jobs.job_actor import account_of, envelope_of
 from odfabric.usecases.jobs.job_run import JobRun
+from odfabric.usecases.rights.access import Access
 
 PORTION_BYTES = 32 << 20
 """Size of the portions in which rows are read."""
@@ -92,7 +95,7 @@ def compact_dataset(entry: CatalogEntry, limits: CompactionLimits, *, run: JobRu
     longer than `blocks_max`, HeadMoved if somebody commits meanwhile, Corrupt, InvalidData, Determinate, Indeterminate.
     """
     _check_root(entry)
-    check_own(entry)
+    _check_own(entry)
     work = _Work(entry, run, ports)
     began = run.began_at(entry.id, work.base.hash)
     for step in compaction_steps(work.after_seed(), limits):
@@ -107,14 +110,14 @@ def clear_dataset(entry: CatalogEntry, *, run: JobRun, ports: CompactPorts) -> C
 
     Offsets begin with 0 again. Raises as `compact_dataset`.
     """
-    check_own(entry)
+    _check_own(entry)
     work = _Work(entry, run, ports)
     for event in metadata_steps(work.after_seed()):
         work.add(event)
     return work.finish(RewriteKind.CLEARED)
 
 
-def check_own(entry: CatalogEntry) -> None:
+def _check_own(entry: CatalogEntry) -> None:
     """Raise InvalidRequest for a copy, whose history is that of its source."""
     if entry.is_copy:
         raise InvalidRequest(
@@ -124,12 +127,23 @@ def check_own(entry: CatalogEntry) -> None:
 
 
 def enqueue_compact(
-    entry: CatalogEntry, request: CompactRequest, *, subject: Subject, jobs: Jobs, clock: Clock, entropy: Entropy
+    entry: CatalogEntry,
+    request: CompactRequest,
+    *,
+    subject: Subject,
+    access: Access,
+    signs: HeadWriter,
+    jobs: Jobs,
+    clock: Clock,
+    entropy: Entropy,
 ) -> Job:
     """Queue a compaction, or join an unfinished one of the same token and wishes.
 
-    Raises InvalidRequest as `compact_dataset`.
+    Raises AccessDenied, InvalidRequest as `compact_dataset` and for a dataset that is signed elsewhere.
     """
+    access.require(subject, Action.REWRITE, entry)
+    _check_own(entry)
+    check_signed_here(entry, signs)
     _check_kind(entry, request)
     account = account_of(subject)
     asked = json.dumps([account, subject.token, compact_members(request)], sort_keys=True)
@@ -158,7 +172,7 @@ def run_compact(job: Job, run: JobRun, *, limits: CompactionLimits, ports: Compa
 
 
 def _check_kind(entry: CatalogEntry, request: CompactRequest) -> None:
-    check_own(entry)
+    _check_own(entry)
     if not request.metadata_only:
         _check_root(entry)
 

@@ -31,7 +31,7 @@ class RewrittenInput:
     alias: DatasetAlias | None
     consumed: Multihash
     rewrite: Rewrite | None
-    keeps_rows: bool = False
+    keeps_rows: bool
 
     @property
     def message(self) -> str:

@@ -88,13 +88,13 @@ class QueryTables:
     tables: tuple[NamedTable, ...]
     rows_suffice: bool
 
-    def inputs(self, *, with_records: frozenset[int] | None = None) -> tuple[QueryInput, ...]:
+    def inputs(self, *, with_records: frozenset[int] = frozenset()) -> tuple[QueryInput, ...]:
         """An input for each table, in their order.
 
         `with_records` numbers, from 0, those that must have records, once rows of an index did not suffice. Raises Corrupt.
         """
         return tuple(
-            self._input(number, table, rows_suffice=self.rows_suffice and number not in (with_records or ()))
+            self._input(number, table, rows_suffice=self.rows_suffice and number not in with_records)
             for number, table in enumerate(self.tables)
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from odfabric.domain.people.access import Action, Subject
+from odfabric.domain.people.access import Subject
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.instant import Instant
 from odfabric.model.jobs.job import Job
@@ -13,8 +13,7 @@ from odfabric.model.multihash import Multihash
 from odfabric.model.rewrite import Rewrite
 from odfabric.ports.subscriptions.signals import Topic
 from odfabric.usecases.chain.rewrite_records import rewrites
-from odfabric.usecases.heads.signed_here import check_signed_here
-from odfabric.usecases.history.compact_dataset import check_own, enqueue_compact
+from odfabric.usecases.history.compact_dataset import enqueue_compact
 from odfabric.usecases.history.reset_dataset import ResetDone, plan_reset, reset_dataset
 from odfabric.usecases.history.rewritten_inputs import RewrittenInput, rewritten_inputs
 from odfabric.usecases.history.set_watermark import WatermarkSet, set_watermark
@@ -51,12 +50,16 @@ class HistoryVerbs:
     def compact(self, entry: CatalogEntry, request: CompactRequest, *, by: Subject | None = None) -> Job:
         """Queue a compaction. Raises AccessDenied, InvalidRequest."""
         core, subject = self.core, by or self.core.operator
-        core.access.require(subject, Action.REWRITE, entry)
-        check_own(entry)
-        check_signed_here(entry, core.heads.writer)
         ports = core.ports
         job = enqueue_compact(
-            entry, request, subject=subject, jobs=ports.jobs, clock=ports.clock, entropy=ports.entropy
+            entry,
+            request,
+            subject=subject,
+            access=core.access,
+            signs=core.heads.writer,
+            jobs=ports.jobs,
+            clock=ports.clock,
+            entropy=ports.entropy,
         )
         ports.signals.send(Topic.JOBS)
         return job

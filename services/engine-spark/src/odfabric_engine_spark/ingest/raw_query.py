@@ -54,7 +54,7 @@ def run_query(request: QueryRequest, call: EngineCall) -> QueryResult:
     except InvalidQuery as error:
         raise named.in_words_of_user(error) from None
     schema = _result_schema(frame)
-    rows_alone = [number for number, one in enumerate(named.inputs) if _has_rows_alone(one)]
+    rows_alone = [number for number, one in enumerate(named.inputs) if _rows_path(one) is not None]
     wanted = inputs_with_records(frame, rows_alone) if rows_alone else ()
     if wanted:
         given = [request.inputs.index(named.given[number]) for number in wanted]
@@ -80,8 +80,8 @@ def _tables(inputs: tuple[QueryInput, ...], call: EngineCall) -> dict[str, DataF
             )
         empty = new_slice_schema((), vocabulary=one.vocabulary)
         schema = empty if one.data_schema is None else data_schema_to_arrow(one.data_schema, encodings=False)
-        if one.projection is not None and one.projection.rows_path is not None:
-            tables[one.alias] = rows_without_records(call, number, one, one.projection.rows_path, schema)
+        if (path := _rows_path(one)) is not None:
+            tables[one.alias] = rows_without_records(call, number, one, path, schema)
             continue
         records = read_slices(call, one.slices, schema)
         if one.projection is not None:
@@ -90,8 +90,9 @@ def _tables(inputs: tuple[QueryInput, ...], call: EngineCall) -> dict[str, DataF
     return tables
 
 
-def _has_rows_alone(one: QueryInput) -> bool:
-    return one.projection is not None and one.projection.rows_path is not None
+def _rows_path(one: QueryInput) -> str | None:
+    """The file of an input that has rows alone."""
+    return None if one.projection is None else one.projection.rows_path
 
 
 def _result_schema(frame: DataFrame) -> pa.Schema:

@@ -93,7 +93,7 @@ class Applied:
             shown,
             records,
             self.new,
-            {keys: hashes for keys, hashes in self._known.items() if not Rule((), keys).is_of_record},
+            {keys: hashes for keys, hashes in self._known.items() if not keys.is_of_record},
         )
 
     def _hashes(self, rule: Rule) -> Hashes:

@@ -22,6 +22,11 @@ class Shown:
 
     column: str
 
+    @property
+    def is_of_record(self) -> bool:
+        """They differ from record to record."""
+        return True
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyedRows:
@@ -41,6 +46,11 @@ class KeysOf:
 
     parts: tuple[KeyedRows, ...]
 
+    @property
+    def is_of_record(self) -> bool:
+        """Whether the values differ from record to record."""
+        return any(rule.values.is_of_record for part in self.parts for rule in part.rules or ())
+
 
 Values: TypeAlias = Shown | KeysOf
 
@@ -51,13 +61,6 @@ class Rule:
 
     expressions: tuple[Expression, ...]
     values: Values
-
-    @property
-    def is_of_record(self) -> bool:
-        """Whether the values differ from record to record."""
-        if isinstance(self.values, Shown):
-            return True
-        return any(rule.is_of_record for part in self.values.parts for rule in part.rules or ())
 
 
 Pushed: TypeAlias = tuple[Expression, Values]
