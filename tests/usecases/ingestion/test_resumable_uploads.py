@@ -236,7 +236,8 @@ def test_abandoned_uploads_go_away(memory: MemoryNode) -> None:
     assert client.staged() == []
 
 
-def test_finishing_survives_a_fault_at_any_call(tmp_path: Path) -> None:
+@pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.AFTER])
+def test_finishing_survives_a_fault_at_any_call(tmp_path: Path, fault: Fault) -> None:
     """After a fault at any call of the finish, the next process pushes once."""
     plan = FaultPlan()
     for number in range(-1, 100):
@@ -247,14 +248,14 @@ def test_finishing_survives_a_fault_at_any_call(tmp_path: Path) -> None:
         upload = client.begin()
         client.append(upload, ROWS, offset=0)
         by = client.by
-        memory.restart(plan if number < 0 else FaultPlan.single(number, Fault.AFTER if number % 2 else Fault.BEFORE))
+        memory.restart(plan if number < 0 else FaultPlan.single(number, fault))
         with suppress(Exception):
             client.finish(upload, key="once")
         memory.restart()
         client.by = replace(by)
         client.finish(upload, key="once")
         memory.work()
-        assert client.rows() == 19
+        assert client.rows() == 19, plan.calls[number]
     raise AssertionError("the plan never ended")
 
 

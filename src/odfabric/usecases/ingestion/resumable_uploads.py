@@ -19,7 +19,7 @@ from itertools import chain
 from typing import Any
 
 from odfabric.domain.people.access import Subject, owner_of
-from odfabric.errors import Changed, InvalidData, InvalidRequest, LimitExceeded, NotFound, Place
+from odfabric.errors import Changed, External, InvalidData, InvalidRequest, LimitExceeded, NotFound, OdfError, Place
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
 from odfabric.model.jobs.job import Job
@@ -241,8 +241,9 @@ def finish_upload(
         staged = _joined(folder, wanted[1], wanted[2], upload.size, ports)
     try:
         found = accept(staged)
-    except BaseException:
-        if upload.plan is None:  # chunks are joined again, parts only once
+    except OdfError as refused:
+        # After a failure outside, the job may be there and name the object; the collector takes it if not.
+        if upload.plan is None and not isinstance(refused, External):  # chunks are joined again, parts only once
             discard_staged(staged, objects=ports.objects)
         raise
     if isinstance(found, Job):
