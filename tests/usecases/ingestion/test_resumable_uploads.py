@@ -236,8 +236,8 @@ def test_abandoned_uploads_go_away(memory: MemoryNode) -> None:
     assert client.staged() == []
 
 
-@pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.AFTER])
-def test_finishing_survives_a_fault_at_any_call(tmp_path: Path, fault: Fault) -> None:
+@pytest.mark.parametrize(("fault", "key"), [(Fault.BEFORE, None), (Fault.AFTER, None), (Fault.AFTER, "once")])
+def test_finishing_survives_a_fault_at_any_call(tmp_path: Path, fault: Fault, key: str | None) -> None:
     """After a fault at any call of the finish, the next process pushes once."""
     plan = FaultPlan()
     for number in range(-1, 100):
@@ -250,10 +250,10 @@ def test_finishing_survives_a_fault_at_any_call(tmp_path: Path, fault: Fault) ->
         by = client.by
         memory.restart(plan if number < 0 else FaultPlan.single(number, fault))
         with suppress(Exception):
-            client.finish(upload, key="once")
+            client.finish(upload, key=key)
         memory.restart()
         client.by = replace(by)
-        client.finish(upload, key="once")
+        client.finish(upload, key=key)
         memory.work()
         assert client.rows() == 19, plan.calls[number]
     raise AssertionError("the plan never ended")

@@ -86,9 +86,10 @@ class ResumableVerbs:
     ) -> Job | CommitResult:
         """Push what was uploaded as `push` says, whose body it becomes.
 
-        Raises as `finish_upload`.
+        One upload is one push, also where an answer got lost: its id is the idempotency key if `push` has none. Raises as `finish_upload`.
         """
         node = self.node
+        push = replace(push, idempotency_key=push.idempotency_key or f"upload/{upload_id}")
         found = finish_upload(
             entry,
             upload_id,
