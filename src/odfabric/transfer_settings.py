@@ -80,6 +80,18 @@ class TransferSettings(BaseSettings):
     smart_transfers_at_once_max: int = Field(
         8, ge=1, le=100, description="Pulls and pushes by the Smart protocol that this node serves at once"
     )
+    smart_transfers_per_account_max: int = Field(
+        4,
+        ge=1,
+        le=100,
+        description="The same of one account, and of strangers from one address; clients that say nothing yet count too",
+    )
+    smart_transfers_anonymous_max: int = Field(
+        4, ge=0, le=100, description="The same of all strangers together; 0 = pulls need a token"
+    )
+    smart_first_message_s_max: float = Field(
+        10.0, gt=0, description="Longest wait for the first message of such a client, which takes its place with it"
+    )
     smart_message_bytes_max: int = Field(
         MESSAGE_BYTES_MAX,
         ge=1024,

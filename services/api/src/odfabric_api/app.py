@@ -24,6 +24,7 @@ from odfabric_api.bodies.answer_in_time import LongQuestions
 from odfabric_api.bodies.json_body import wrong_member
 from odfabric_api.capacity import Capacity
 from odfabric_api.contract import check_contract, contracts_of
+from odfabric_api.conversations.transfer_places import TransferPlaces
 from odfabric_api.edge import EdgeLimits, EdgeMiddleware
 from odfabric_api.head_watch import HeadWatch
 from odfabric_api.openapi import ApiApplication
@@ -115,6 +116,7 @@ def create_app(node: Node, *, token: str) -> FastAPI:
     app.state.node = node
     app.state.authentication = Authentication(node, token)
     app.state.capacity = Capacity(node.settings)
+    app.state.transfer_places = TransferPlaces(node.settings)
     app.state.long_questions = LongQuestions(node.settings.provenance_long_s)
     app.state.contracts = contracts_of(app.openapi())
     app.state.closing = threading.Event()

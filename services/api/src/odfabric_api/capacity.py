@@ -37,9 +37,19 @@ class Slots:
     Used on the event loop only, so a plain number counts them.
     """
 
-    def __init__(self, maximum: int, *, limit: str) -> None:
-        self.maximum, self._limit = maximum, limit
+    def __init__(self, maximum: int, *, limit: str, retry_after_s: int = RETRY_AFTER_S) -> None:
+        self.maximum, self._limit, self._retry_after_s = maximum, limit, retry_after_s
         self.taken = 0
+
+    def check(self) -> None:
+        """Raise LimitExceeded if no slot is free now."""
+        if self.taken >= self.maximum:
+            raise LimitExceeded(
+                "too many requests of this kind at once",
+                limit=self._limit,
+                maximum=self.maximum,
+                retry_after_s=self._retry_after_s,
+            )
 
     @contextmanager
     def taking_one(self) -> Iterator[None]:
@@ -47,13 +57,7 @@ class Slots:
 
         Raises LimitExceeded if there is none.
         """
-        if self.taken >= self.maximum:
-            raise LimitExceeded(
-                "too many requests of this kind at once",
-                limit=self._limit,
-                maximum=self.maximum,
-                retry_after_s=RETRY_AFTER_S,
-            )
+        self.check()
         self.taken += 1
         try:
             yield
@@ -67,14 +71,15 @@ class AccountSlots:
     Used on the event loop only.
     """
 
-    def __init__(self, *, limit: str) -> None:
-        self._limit = limit
+    def __init__(self, *, limit: str, retry_after_s: int = RETRY_AFTER_S) -> None:
+        self._limit, self._retry_after_s = limit, retry_after_s
         self._slots: dict[str, Slots] = {}
 
     @contextmanager
     def taking_one(self, account: str, maximum: int) -> Iterator[None]:
         """A slot of this account. Raises LimitExceeded if it has `maximum` already."""
-        slots = self._slots.setdefault(account, Slots(maximum, limit=self._limit))
+        fresh = Slots(maximum, limit=self._limit, retry_after_s=self._retry_after_s)
+        slots = self._slots.setdefault(account, fresh)
         slots.maximum = maximum
         try:
             with slots.taking_one():
@@ -93,7 +98,6 @@ class Capacity:
         self.account_queries = AccountSlots(limit="account_queries_at_once_max")
         self.streams = Slots(settings.streams_at_once_max, limit="streams_at_once_max")
         self.account_streams = AccountSlots(limit="account_streams_at_once_max")
-        self.transfers = Slots(settings.smart_transfers_at_once_max, limit="smart_transfers_at_once_max")
         self._transfer_threads = CapacityLimiter(settings.smart_transfers_at_once_max)
         self._account_streams_max = settings.account_streams_at_once_max
         self._stream_threads = CapacityLimiter(STREAM_THREADS)

@@ -7,7 +7,7 @@ from email.utils import parsedate_to_datetime
 from time import time
 
 from odfabric.adapters.http.egress import AnswerHead
-from odfabric.domain.sources.remote_answers import RETRY_AFTER_S_MAX
+from odfabric.domain.sources.remote_answers import sensible_pause_s
 
 
 def retry_after_s(answer: AnswerHead) -> int | None:
@@ -16,8 +16,7 @@ def retry_after_s(answer: AnswerHead) -> int | None:
     None if absent or not sensible.
     """
     text = (answer.header("retry-after") or "").strip()
-    seconds = int(text) if text.isdecimal() and len(text) <= 9 else _until(text, answer.header("date"))
-    return seconds if seconds is not None and 0 <= seconds <= RETRY_AFTER_S_MAX else None
+    return sensible_pause_s(text) if text.isdecimal() else sensible_pause_s(_until(text, answer.header("date")))
 
 
 def _until(date_text: str, now_text: str | None) -> int | None:

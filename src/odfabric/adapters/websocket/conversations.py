@@ -21,7 +21,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 from websockets.frames import Close
 from websockets.sync.client import ClientConnection, connect
 
-from odfabric.domain.sources.remote_answers import login_hint
+from odfabric.domain.sources.remote_answers import login_hint, sensible_pause_s
 from odfabric.domain.transfer.direction import SMART_SCHEMES, scheme_of, without_smart_prefix
 from odfabric.errors import (
     AccessDenied,
@@ -243,7 +243,10 @@ def _refused(error: InvalidStatus, shown: str) -> OdfError:
                 hint="it may be private there, the account another one, or the node does not speak the Smart protocol",
             )
         case 429 | 500 | 502 | 503 | 504:
-            return Determinate(f"{shown} answered {status}: {message or 'try again later'}")
+            return Determinate(
+                f"{shown} answered {status}: {message or 'try again later'}",
+                retry_after_s=sensible_pause_s(error.response.headers.get("retry-after")),
+            )
         case _:
             hint = "if it redirects, give the URL that it redirects to" if 300 <= status <= 399 else None
             return InvalidRequest(message or f"{shown} answered {status}", place=Place(field="url"), hint=hint)

@@ -61,3 +61,13 @@ def failed_answer(
     if status < 400:
         return InvalidRequest(message, place=place, hint="the redirect leads nowhere: give the URL of the data itself")
     return InvalidRequest(message, place=place, hint="the server refuses the request: correct its URL and headers")
+
+
+def sensible_pause_s(wished: str | int | None) -> int | None:
+    """The pause in seconds that a server wishes, as a number or its digits.
+
+    None if it says none, or one that is not sensible.
+    """
+    if isinstance(wished, str):
+        wished = int(wished) if wished.isascii() and wished.isdecimal() and len(wished) <= 9 else None
+    return wished if wished is not None and 0 <= wished <= RETRY_AFTER_S_MAX else None

@@ -12,6 +12,8 @@ from odfabric.model.transfer.smart import InternalFailure, NameCollision, Phase,
 REASON_BYTES_MAX = 123
 NORMAL = 1000
 FAILED = 1011
+TRY_AGAIN = 1013
+"""The server has no place for the conversation now."""
 PULLED = "Client pull flow succeeded"
 PUSHED = "Client push flow succeeded"
 _NAME_TAKEN = InternalFailure(Phase.PUSH_TARGET, "the name is taken")

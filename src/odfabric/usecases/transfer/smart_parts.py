@@ -24,6 +24,7 @@ from odfabric.errors import (
 )
 from odfabric.formats.identifiers.dataset_layout import CHECKPOINTS, DATA
 from odfabric.formats.smart.block_archive import ArchiveLimits, read_archive, write_archive
+from odfabric.formats.smart.close_reason import TRY_AGAIN
 from odfabric.formats.smart.shared_parts import read_result
 from odfabric.model.commit import CatalogEntry, EncodedBlock
 from odfabric.model.metadata import Checkpoint, DataSlice
@@ -56,6 +57,8 @@ USE_SIMPLE_PUSH = "push it to a folder or a bucket, and let the node pull it fro
 LEFT_UNHEARD_MAX = 10
 """Messages of a server that come before the frame by which it has closed the conversation."""
 CLOSED_WAIT_S = 1.0
+TRY_AGAIN_S = 10
+"""How long a node is left alone that has no place for a conversation."""
 
 T = TypeVar("T")
 
@@ -188,11 +191,17 @@ def understood(read: Callable[[str], T], text: str, *, shown: str) -> T:
 
 
 def raise_closed(closed: Closed, shown: str) -> NoReturn:
-    """Raises what the reason says, Determinate if it says nothing that is known."""
+    """Raises what the reason says, Determinate if it says nothing that is known.
+
+    Determinate too if the node has no place now and asks to be left alone for a while.
+    """
     try:
         refusal = read_result(closed.reason, lambda value: value)
     except InvalidRequest:
         raise Determinate(f"{shown} closed the conversation ({closed.code})") from None
+    if closed.code == TRY_AGAIN:
+        why = refusal.message if isinstance(refusal, InternalFailure) else "it has no place now"
+        raise Determinate(f"{shown} refuses for now: {why}", retry_after_s=TRY_AGAIN_S)
     if isinstance(refusal, Refusal):
         raise_refusal(refusal, shown)
     raise Determinate(f"{shown} closed the conversation ({closed.code})")

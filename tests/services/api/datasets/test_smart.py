@@ -351,19 +351,6 @@ class TestBeforeTheUpgrade:
         if status == 400:
             assert body["message"] == "Incompatible client version"
 
-    def test_no_more_than_so_many_at_once(self, memory: MemoryNode, served: Served) -> None:
-        made(memory, "busy", days=0)
-        capacity = served.app.state.capacity.transfers
-        maximum, capacity.maximum = capacity.maximum, 1
-        try:
-            with talking(served, "/local/busy/pull") as first:
-                with pytest.raises(InvalidStatus) as refused, talking(served, "/local/busy/pull"):
-                    pass
-                assert refused.value.response.status_code == 429
-                first.close()
-        finally:
-            capacity.maximum = maximum
-
     def test_other_paths_have_no_sockets(self, served: Served) -> None:
         with pytest.raises(InvalidStatus), talking(served, "/system/health"):
             pass

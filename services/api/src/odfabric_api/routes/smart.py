@@ -18,15 +18,17 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 from starlette.websockets import WebSocket
 
-from odfabric.errors import InvalidRequest, OdfError, Place
+from odfabric.errors import InvalidRequest, LimitExceeded, OdfError, Place
+from odfabric.formats.smart.close_reason import FAILED, TRY_AGAIN, close_reason
 from odfabric.model.multihash import Multihash
-from odfabric.model.transfer.smart import PROTOCOL_VERSION, VERSION_HEADER, ObjectUrl
+from odfabric.model.transfer.smart import PROTOCOL_VERSION, VERSION_HEADER, InternalFailure, ObjectUrl, Phase
 from odfabric_api.auth import Authentication, Subject, node_of
 from odfabric_api.capacity import Capacity
+from odfabric_api.conversations.socket_conversation import SocketConversation
+from odfabric_api.conversations.transfer_places import TransferPlaces
 from odfabric_api.problems import SECURITY_HEADERS, problem_response
 from odfabric_api.refusals import audit_task
 from odfabric_api.sessions import public_origin
-from odfabric_api.socket_conversation import SocketConversation
 
 router = APIRouter()
 
@@ -82,23 +84,41 @@ def _allow_push(request: Request) -> Hold:
 
 async def _converse(socket: WebSocket, allow: Callable[[Request], Hold]) -> None:
     request = _as_request(socket)
-    capacity: Capacity = request.app.state.capacity
-    with ExitStack() as slot:
+    places: TransferPlaces = request.app.state.transfer_places
+    with ExitStack() as held:
         try:
             _check_version(request)
             hold = await to_thread.run_sync(allow, request)
-            slot.enter_context(capacity.transfers.taking_one())
+            caller: Subject = request.state.subject
+            held.enter_context(places.share_of(caller))
+            silence = held.enter_context(ExitStack())
+            silence.enter_context(places.waiting(caller))
         except OdfError as error:
             await _refuse(socket, request, error)
             return
         await socket.accept()
-        talk = SocketConversation(socket, total_s_max=node_of(request).settings.smart_transfer_s_max)
+        settings = node_of(request).settings
+        talk = SocketConversation(socket, total_s_max=settings.smart_transfer_s_max)
         try:
+            if not await talk.begins(seconds_max=settings.smart_first_message_s_max):
+                await talk.close(FAILED, _reason(request, "the first message does not come"))
+                return
+            silence.close()
+            held.enter_context(places.place(caller))
+            capacity: Capacity = request.app.state.capacity
             await capacity.run_transfer(lambda: hold(talk))
+        except LimitExceeded as error:
+            await talk.close(TRY_AGAIN, _reason(request, f"no place now: try again in {error.retry_after_s} s"))
         except Exception:  # noqa: BLE001  # the close frame has reported it to the peer
             _log.exception("%s", request.url.path)
         finally:
             await talk.close()
+
+
+def _reason(request: Request, message: str) -> str:
+    """Why a conversation ends before anything was said, as the peer reads it."""
+    phase = Phase.PULL_INITIAL if request.url.path.endswith("/pull") else Phase.PUSH_INITIAL
+    return close_reason(InternalFailure(phase, message))
 
 
 def _check_version(request: Request) -> None:

@@ -28,6 +28,15 @@ class SocketConversation:
         self._socket = socket
         self._deadline = time.monotonic() + total_s_max
         self._closed: Closed | None = None
+        self._first: dict[str, object] | None = None
+
+    async def begins(self, *, seconds_max: float) -> bool:
+        """Wait on the event loop for the first message, which the thread hears later.
+
+        False if the peer says nothing for so long.
+        """
+        self._first = await self._received(seconds_max)
+        return self._first is not None
 
     def say(self, text: str) -> None:
         """See the port."""
@@ -43,7 +52,9 @@ class SocketConversation:
         if self._closed is not None:
             return self._closed
         left = self._deadline - time.monotonic()
-        message = from_thread.run(self._received, max(0.0, min(seconds_max, left)))
+        message, self._first = self._first, None
+        if message is None:
+            message = from_thread.run(self._received, max(0.0, min(seconds_max, left)))
         if message is None:
             if seconds_max < left:
                 return None

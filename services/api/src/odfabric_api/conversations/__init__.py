@@ -1,0 +1,1 @@
+"""Conversations of the Smart Transfer Protocol as sockets see them."""
