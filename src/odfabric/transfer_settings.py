@@ -111,6 +111,12 @@ class TransferSettings(BaseSettings):
     smart_objects_wait_s_max: float = Field(
         3600.0, gt=0, description="The same while the peer moves objects, or commits"
     )
+    smart_transfer_s: float = Field(
+        600.0, gt=0, description="Time of every conversation of the Smart protocol, whatever is moved"
+    )
+    smart_transfer_bytes_per_s_min: int = Field(
+        64 * 1024, ge=1, description="Least rate at which the bytes that are announced prolong it, in bytes per second"
+    )
     smart_transfer_s_max: float = Field(24 * 3600.0, gt=0, description="Longest conversation of the Smart protocol")
     smart_progress_s: float = Field(10.0, gt=0, description="Pause between two questions how far an upload is")
     smart_link_s: int = Field(

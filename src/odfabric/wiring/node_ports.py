@@ -5,6 +5,7 @@ And the same with drills in between.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -96,6 +97,8 @@ class NodePorts:
     entropy: Entropy
     begun_by_peer: Callable[[Conversation], Conversation] = lambda talk: talk
     """Through what a conversation goes that a peer has begun."""
+    monotonic_s: Callable[[], float] = time.monotonic
+    """What deadlines of conversations are measured by."""
     signals: Signals = field(default_factory=MemorySignals)
     own_part: str = ""
     """What keeps staged uploads of this node apart in objects that it shares with others; empty or ending with a slash."""
@@ -156,6 +159,7 @@ def intercepted(ports: NodePorts, interceptor: Interceptor) -> NodePorts:
         conversations=interceptor.conversations(ports.conversations),
         linked_objects=interceptor.linked_objects(ports.linked_objects),
         begun_by_peer=interceptor.conversation,
+        monotonic_s=ports.monotonic_s,
         webhooks=interceptor.webhooks(ports.webhooks),
         keys=interceptor.keys(ports.keys),
         clock=ports.clock,

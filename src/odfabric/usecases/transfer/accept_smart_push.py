@@ -8,6 +8,7 @@ the client says, the conversation ends with a whole answer. Source: RFC-008; RFC
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -55,9 +56,12 @@ from odfabric.usecases.transfer.smart_parts import (
     OwnBlocks,
     ReceivedBatch,
     SmartLimits,
+    bytes_of,
     file_of,
     receive_batch,
+    timed_with_client,
 )
+from odfabric.usecases.transfer.timed_conversation import TimedConversation
 
 SHOWN = "the push"
 REPORTS_UNASKED_MAX = 100
@@ -115,11 +119,12 @@ class _Receiving:
         self.check()
 
 
-def accept_smart_push(talk: Conversation, alias: DatasetAlias, *, ports: AcceptPushPorts) -> bool:
+def accept_smart_push(conversation: Conversation, alias: DatasetAlias, *, ports: AcceptPushPorts) -> bool:
     """Hold the conversation to its end; whether anything was committed.
 
     Raises as `serve_smart_pull`.
     """
+    talk = timed_with_client(conversation, ports.limits)
     accepting = _Accepting(talk, alias, ports)
     try:
         accepting.run()
@@ -139,7 +144,7 @@ def accept_smart_push(talk: Conversation, alias: DatasetAlias, *, ports: AcceptP
 class _Accepting:
     """One conversation."""
 
-    talk: Conversation
+    talk: TimedConversation
     alias: DatasetAlias
     ports: AcceptPushPorts
     phase: Phase = Phase.PUSH_INITIAL
@@ -153,6 +158,7 @@ class _Accepting:
             self.talk.say(write_push_accepted(refusal))
             self._heard()  # the client gives up, at the latest when it is asked again
             raise InvalidRequest("the push was refused")
+        self.talk.announce(bytes_of(begin.plan))
         self.talk.say(write_push_accepted(None))
         with self.ports.exchange.session() as folder:
             self.phase = Phase.PUSH_METADATA
@@ -167,7 +173,8 @@ class _Accepting:
             self.phase = Phase.PUSH_COMPLETE
             self._commit(begin, batch, folder)
             self.talk.say(write_nothing())
-        self.talk.hear(seconds_max=self.ports.limits.close_s)
+        with suppress(LimitExceeded):  # it is committed and confirmed, however long it took
+            self.talk.hear(seconds_max=self.ports.limits.close_s)
 
     def _heard(self, seconds_max: float | None = None) -> str:
         limits = self.ports.limits

@@ -39,7 +39,9 @@ from odfabric.usecases.transfer.smart_parts import (
     OBJECTS_AT_ONCE_MAX,
     SmartLimits,
     batch_of,
+    bytes_of,
     plan_of,
+    timed_with_client,
 )
 
 LinkOf = Callable[[ObjectFile], ObjectUrl]
@@ -62,12 +64,13 @@ class ServePullPorts:
     limits: SmartLimits
 
 
-def serve_smart_pull(talk: Conversation, entry: CatalogEntry, *, ports: ServePullPorts) -> None:
+def serve_smart_pull(conversation: Conversation, entry: CatalogEntry, *, ports: ServePullPorts) -> None:
     """Hold the conversation to its end.
 
     Raises nothing that the client has caused, and other failures after reporting them to the client.
     """
     phase = Phase.PULL_INITIAL
+    talk = timed_with_client(conversation, ports.limits)
     try:
         begin = _next(talk, read_pull_begin, ports.limits.wait_s_max)
         if begin is None:
@@ -78,7 +81,9 @@ def serve_smart_pull(talk: Conversation, entry: CatalogEntry, *, ports: ServePul
             _await_end(talk, ports.limits)
             return
         text = _text(found, ports.limits)
-        talk.say(write_pull_plan(plan_of(found)))
+        plan = plan_of(found)
+        talk.announce(bytes_of(plan))
+        talk.say(write_pull_plan(plan))
         phase = Phase.PULL_METADATA
         if not found:
             _await_end(talk, ports.limits)

@@ -20,6 +20,7 @@ from odfabric.errors import (
     Determinate,
     HeadMoved,
     InvalidRequest,
+    LimitExceeded,
     NotFound,
 )
 from odfabric.formats.identifiers.dataset_layout import CHECKPOINTS, DATA
@@ -46,6 +47,7 @@ from odfabric.ports.transfer.conversations import Closed, Conversation
 from odfabric.usecases.chain.repository import Repository
 from odfabric.usecases.transfer.arriving_chain import ReceivedBlocks, received_block
 from odfabric.usecases.transfer.receive_objects import unique_objects
+from odfabric.usecases.transfer.timed_conversation import TimedConversation, TransferPace
 
 OBJECTS_AT_ONCE_MAX = 5000
 """Objects of one message; their links must fit into one frame."""
@@ -67,12 +69,13 @@ T = TypeVar("T")
 class SmartLimits:
     """Limits of conversations.
 
-    See the settings of the same names beginning with `smart_`.
+    See the settings of the same names beginning with `smart_`; `pace` those beginning with `smart_transfer_`.
     """
 
     archive: ArchiveLimits
     message_bytes_max: int
     frame_bytes_max: int
+    pace: TransferPace
     wait_s_max: float
     objects_wait_s_max: float
     progress_s: float = 10.0
@@ -148,6 +151,26 @@ def plan_of(blocks: Sequence[EncodedBlock]) -> TransferPlan:
 def file_of(area: str, declared: DataSlice | Checkpoint) -> ObjectFile:
     """As messages name it."""
     return ObjectFile(KINDS[area], declared.physical_hash, declared.size)
+
+
+def timed_with_server(talk: Conversation, limits: SmartLimits, *, shown: str) -> TimedConversation:
+    """A conversation with a server; one that takes too long ends with Determinate, and the next one goes on from there."""
+    return TimedConversation(talk, limits.pace, overdue=lambda why: Determinate(f"{shown} is {why}"))
+
+
+def timed_with_client(talk: Conversation, limits: SmartLimits) -> TimedConversation:
+    """A conversation with a client; one that takes too long ends with LimitExceeded."""
+    pace = limits.pace
+
+    def overdue(why: str) -> LimitExceeded:
+        return LimitExceeded(why, limit="smart_transfer_bytes_per_s_min", maximum=pace.bytes_per_s_min)
+
+    return TimedConversation(talk, pace, overdue=overdue)
+
+
+def bytes_of(plan: TransferPlan) -> int:
+    """Bytes that a transfer of this plan moves."""
+    return plan.bytes_in_raw_blocks + plan.bytes_in_raw_objects
 
 
 def say(talk: Conversation, text: str, *, shown: str) -> None:

@@ -36,11 +36,13 @@ from odfabric.usecases.transfer.smart_parts import (
     OwnBlocks,
     ReceivedBatch,
     SmartLimits,
+    bytes_of,
     file_of,
     heard,
     raise_refusal,
     receive_batch,
     say,
+    timed_with_server,
 )
 
 
@@ -72,8 +74,10 @@ def smart_pull(
     """
     entry = ports.repository.find(landing.alias)
     base = ports.repository.head(entry.id) if entry is not None else None
-    with peers.conversations.open(url, "pull") as talk, exchange.session() as folder:
+    with peers.conversations.open(url, "pull") as conversation, exchange.session() as folder:
+        talk = timed_with_server(conversation, peers.limits, shown=url)
         plan = _plan(talk, entry, base, landing, url, peers=peers, ports=ports)
+        talk.announce(bytes_of(plan))
         result = None
         if not plan.num_blocks and base is not None:
             # The log may go on without blocks, and a place that is up to date may be a frozen one.

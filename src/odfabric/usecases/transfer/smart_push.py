@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from odfabric.errors import Indeterminate, LimitExceeded, NotFound, OdfError
+from odfabric.errors import Determinate, Indeterminate, LimitExceeded, NotFound, OdfError
 from odfabric.formats.smart.close_reason import NORMAL, PUSHED
 from odfabric.formats.smart.push_messages import (
     read_empty,
@@ -52,12 +52,14 @@ from odfabric.usecases.transfer.smart_parts import (
     OBJECTS_AT_ONCE_MAX,
     USE_SIMPLE_PUSH,
     batch_of,
+    bytes_of,
     file_of,
     heard,
     plan_of,
     raise_closed,
     raise_refusal,
     say,
+    timed_with_server,
     understood,
 )
 from odfabric.usecases.transfer.smart_pull import SmartPeers
@@ -161,19 +163,21 @@ class _Sending:
     def send(self, theirs: Multihash | None, remote: RemoteDataset) -> None:
         """Say and upload everything; the node's head is ours when this returns."""
         text = self._text_of_blocks()
-        with self._peers.conversations.open(self._push.url, "push") as talk:
+        limits, shown = self._peers.limits, self._push.url
+        with self._peers.conversations.open(shown, "push") as conversation:
+            talk = timed_with_server(conversation, limits, shown=shown)
             begin = PushBegin(
                 current_head=theirs,
                 plan=plan_of(self._blocks),
                 force=self._push.force,
                 visibility=self._push.visibility,
             )
-            limits = self._peers.limits
+            talk.announce(bytes_of(begin.plan))
             self._accepted(talk, write_push_begin(begin), limits.wait_s_max)
             self._accepted(talk, text, limits.objects_wait_s_max)
             self._upload(talk, self._uploads(talk))
             self._run.confirm()
-            say(talk, write_nothing(), shown=self._push.url)
+            say(talk, write_nothing(), shown=shown)
             self._await_confirmation(talk, remote)
             talk.end(NORMAL, PUSHED)
 
@@ -238,7 +242,10 @@ class _Sending:
         said, limits = self._push.url, self._peers.limits
         seconds_max = limits.objects_wait_s_max
         for _ in range(3):
-            found = talk.hear(seconds_max=seconds_max)
+            try:
+                found = talk.hear(seconds_max=seconds_max)
+            except Determinate:
+                found = None
             if isinstance(found, str):
                 understood(read_empty, found, shown=said)
                 if self._is_there(remote):

@@ -24,6 +24,7 @@ from odfabric.usecases.transfer.serve_objects import ReferredObjects, serve_obje
 from odfabric.usecases.transfer.serve_smart_pull import ServePullPorts, serve_smart_pull
 from odfabric.usecases.transfer.smart_parts import AREAS, SmartLimits
 from odfabric.usecases.transfer.smart_pull import SmartPeers
+from odfabric.usecases.transfer.timed_conversation import TransferPace
 from odfabric.wiring.node_core import NodeCore
 from odfabric.wiring.node_ports import NodePorts
 
@@ -31,8 +32,8 @@ ObjectPlace = Callable[[str, Multihash], ObjectUrl]
 """Where the node itself reads and takes an object of a folder of the dataset that is talked of."""
 
 
-def smart_limits(settings: Settings) -> SmartLimits:
-    """From the table of all limits."""
+def smart_limits(settings: Settings, ports: NodePorts) -> SmartLimits:
+    """From the table of all limits, and the clock of the ports."""
     return SmartLimits(
         archive=ArchiveLimits(
             blocks_max=settings.chain_blocks_max,
@@ -41,6 +42,12 @@ def smart_limits(settings: Settings) -> SmartLimits:
         ),
         message_bytes_max=settings.smart_message_bytes_max,
         frame_bytes_max=settings.smart_frame_bytes_max,
+        pace=TransferPace(
+            base_s=settings.smart_transfer_s,
+            bytes_per_s_min=settings.smart_transfer_bytes_per_s_min,
+            total_s_max=settings.smart_transfer_s_max,
+            seconds=ports.monotonic_s,
+        ),
         wait_s_max=settings.smart_wait_s_max,
         objects_wait_s_max=settings.smart_objects_wait_s_max,
         progress_s=settings.smart_progress_s,
@@ -52,7 +59,7 @@ def smart_peers(ports: NodePorts, settings: Settings) -> SmartPeers:
     return SmartPeers(
         conversations=ports.conversations,
         linked=ports.linked_objects,
-        limits=smart_limits(settings),
+        limits=smart_limits(settings, ports),
         nodes=ports.remote_nodes,
     )
 
@@ -119,7 +126,10 @@ class SmartVerbs:
             return ObjectUrl(url=served.link, expires_at=expires.truncated_to_millis())
 
         ports = ServePullPorts(
-            repository=self.core.repository, link_of=link_of, check=check, limits=smart_limits(self.core.settings)
+            repository=self.core.repository,
+            link_of=link_of,
+            check=check,
+            limits=smart_limits(self.core.settings, self.core.ports),
         )
         serve_smart_pull(self.core.ports.begun_by_peer(talk), entry, ports=ports)
 
@@ -147,7 +157,7 @@ class SmartVerbs:
             upload_to=lambda file: place(AREAS[file.kind], file.physical_hash),
             check=check,
             actor=by.actor,
-            limits=smart_limits(self.core.settings),
+            limits=smart_limits(self.core.settings, self.core.ports),
         )
         try:
             accept_smart_push(self.core.ports.begun_by_peer(talk), alias, ports=ports)
