@@ -18,6 +18,11 @@ class HistorySettings(BaseSettings):
     compaction_slice_records_max: int = Field(
         10_000, ge=1, description="Records up to which compaction joins slices, unless a request says otherwise"
     )
+    watermark_ahead_s_max: float = Field(
+        24 * 3600.0,
+        ge=0,
+        description="How far ahead of the clock a watermark may be set without force, in seconds; it never goes back",
+    )
     replays_at_once: int = Field(2, ge=1, le=64, description="Transactions that one verification runs again at a time")
     reports_per_dataset_max: int = Field(100, ge=1, description="Signers whose verification reports one dataset keeps")
     compaction_blocks_max: int = Field(1_000_000, ge=1, description="Longest chain that is compacted")

@@ -15,7 +15,7 @@ def said_of(result: Mapping[str, object]) -> str:
     The reason follows: system columns have these names.
     """
     rows = _changes(result) if "changes" in result else _new_rows(result)
-    notes = (_dropped_rows, _renamed_columns, _undeclared_fields, _added_columns, _rejected_rows)
+    notes = (_dropped_rows, _renamed_columns, _undeclared_fields, _added_columns, _rejected_rows, _watermark_ahead)
     return rows + "".join(note(result) for note in notes)
 
 
@@ -32,6 +32,16 @@ def _rejected_rows(result: Mapping[str, Any]) -> str:
     if rejected := result.get("rejectedRows"):
         return f"; {counted(rejected['rows'], 'row')} rejected, see {rejected['dataset']}"
     return f"; {counted(result['rejected'], 'row')} would be rejected" if result.get("rejected") else ""
+
+
+def _watermark_ahead(result: Mapping[str, Any]) -> str:
+    """Rows of a year that is wrong close the windows of the time until then."""
+    if (ahead := result.get("watermarkAhead")) is None:
+        return ""
+    return (
+        f"; the watermark is now {ahead}, far ahead of the clock: windows up to then are closed and earlier rows come late"
+        " (`odf reset` takes the rows back)"
+    )
 
 
 def _added_columns(result: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from odfabric.errors import HeadMoved, InvalidRequest, NotFound
 from odfabric.formats.identifiers.dataset_layout import DATA, object_key
 from odfabric.formats.slices.slice_parquet import open_slice
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.instant import Instant
+from odfabric.model.instant import NANOS_PER_SECOND, Instant
 from odfabric.model.jobs.job import Job, JobStatus
 from odfabric.model.jobs.requests import CompactRequest, PullRequest
 from odfabric.model.metadata import AddData
@@ -95,7 +95,7 @@ def verified(memory: MemoryNode, entry: CatalogEntry) -> None:
 def test_compaction_keeps_rows_offsets_and_state(memory: MemoryNode, entry: CatalogEntry, tmp_path: Path) -> None:
     for day in range(1, 6):
         push(memory, entry, day)
-    memory.node.history.set_watermark(entry, Instant.parse("2027-01-01T00:00:00Z"))
+    memory.node.history.set_watermark(entry, Instant.parse("2027-01-01T00:00:00Z"), force=True)
     before, state = rows(memory, entry, tmp_path), state_of(memory, entry)
     done = compact(memory, entry)
     assert (done["blocksBefore"], done["blocksAfter"], done["rows"]) == (9, 4, 10)
@@ -182,10 +182,10 @@ def test_a_reset_moves_the_head_that_was_seen(memory: MemoryNode, entry: Catalog
 def test_a_watermark_goes_forwards_only(memory: MemoryNode, entry: CatalogEntry) -> None:
     history, later = memory.node.history, Instant.parse("2026-06-01T00:00:00Z")
     push(memory, entry, 1)
-    assert history.set_watermark(entry, later).moved
+    assert history.set_watermark(entry, later, force=True).moved
     head = memory.node.repository.head(entry.id)
     for at in (later, Instant.parse("2026-01-02T00:00:00Z")):
-        again = history.set_watermark(entry, at)
+        again = history.set_watermark(entry, at, force=True)
         assert (again.moved, again.watermark) == (False, later)
     assert memory.node.repository.head(entry.id) == head
     derived = memory.add(DERIVED)
@@ -220,3 +220,24 @@ def test_a_derivative_of_a_rewritten_input_says_so_and_is_recomputed(memory: Mem
     assert memory.node.history.rewritten_inputs(derived) == []
     assert state_of(memory, derived).last_offset == 5
     verified(memory, derived)
+
+
+def test_a_watermark_far_ahead_takes_force_and_the_right(memory: MemoryNode, entry: CatalogEntry) -> None:
+    """Nothing brings it back, and every row until then would come late."""
+    history, ahead_s = memory.node.history, memory.settings.watermark_ahead_s_max
+    push(memory, entry, 1)
+    head = memory.node.repository.head(entry.id)
+    now = memory.clock.now()
+    with pytest.raises(InvalidRequest, match="never goes back") as refused:
+        history.set_watermark(entry, Instant.parse("9999-12-31T23:59:59Z"))
+    assert refused.value.place is not None
+    assert (refused.value.place.field, "--force" in str(refused.value.hint)) == ("watermark", True)
+    with pytest.raises(InvalidRequest):
+        history.set_watermark(entry, later_by(now, ahead_s + 60.0))
+    assert memory.node.repository.head(entry.id) == head
+    assert history.set_watermark(entry, later_by(now, ahead_s - 60.0)).moved
+    assert history.set_watermark(entry, Instant.parse("2030-01-01T00:00:00Z"), force=True).moved
+
+
+def later_by(now: Instant, seconds: float) -> Instant:
+    return Instant(now.epoch_ns + int(seconds) * NANOS_PER_SECOND)

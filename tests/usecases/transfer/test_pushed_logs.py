@@ -184,7 +184,7 @@ def test_what_was_pushed_here_with_its_log_goes_on_where_its_key_is(liar: Liar) 
     before = there.datasets.head(copy)
     for act in (
         lambda: there.history.compact(copy, CompactRequest(dataset=copy.id)),
-        lambda: there.history.set_watermark(copy, Instant.parse("2030-01-01T00:00:00Z")),
+        lambda: there.history.set_watermark(copy, Instant.parse("2030-01-01T00:00:00Z"), force=True),
         lambda: there.history.reset(copy, liar.chain[-2], expected=before.hash),
         lambda: there.requests.push(PushData(dataset=copy.id, body=iter([b""]))),
         lambda: there.editing.set_info(copy, [SetInfo(description="ours")], there.operator),
@@ -197,5 +197,5 @@ def test_what_was_pushed_here_with_its_log_goes_on_where_its_key_is(liar: Liar) 
 
 def test_what_was_pushed_here_without_a_log_may_go_on_here(liar: Liar) -> None:
     there, copy = liar.theirs.node, liar.theirs.node.datasets.resolve(liar.entry.id)
-    there.history.set_watermark(copy, Instant.parse("2030-01-01T00:00:00Z"))
+    there.history.set_watermark(copy, Instant.parse("2030-01-01T00:00:00Z"), force=True)
     assert there.datasets.head(copy).hash != liar.chain[-1]

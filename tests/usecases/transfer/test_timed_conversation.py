@@ -164,7 +164,7 @@ def test_a_push_that_is_not_confirmed_in_time_may_have_happened(parties: SmartPa
             talk.say(answer)
         for _ in range(2):  # all objects are uploaded, and the push is complete
             talk.hear(seconds_max=WAIT_S)
-        now[0] = parties.ours.settings.smart_transfer_s_max
+        now[0] += parties.ours.settings.smart_transfer_s_max
         talk.say("{}")
         silent(talk)
 

@@ -38,7 +38,7 @@ class HistoryBackend(Protocol):
     def compact(self, ref: str, wish: CompactWish) -> dict[str, Any]:
         """`{id, alias, oldHead, head, blocksBefore, blocksAfter, rows, upToDate}`."""
 
-    def set_watermark(self, ref: str, watermark: str) -> dict[str, Any]:
+    def set_watermark(self, ref: str, watermark: str, *, force: bool) -> dict[str, Any]:
         """`{id, alias, head, watermark, upToDate}`."""
 
     def shown(self, ref: str) -> dict[str, Any]:
@@ -84,12 +84,12 @@ class WorkspaceHistory:
         )
         return dict(self._finish(self._node.history.compact(entry, request)))
 
-    def set_watermark(self, ref: str, watermark: str) -> dict[str, Any]:
+    def set_watermark(self, ref: str, watermark: str, *, force: bool) -> dict[str, Any]:
         """See the protocol."""
         from odfabric.model.instant import Instant
 
         entry = self._resolve(ref)
-        done = self._node.history.set_watermark(entry, Instant.parse(watermark))
+        done = self._node.history.set_watermark(entry, Instant.parse(watermark), force=force)
         return done.to_value(self._node.datasets.head(entry))
 
     def shown(self, ref: str) -> dict[str, Any]:
@@ -141,9 +141,10 @@ class NodeHistory:
         }
         return dict(self._finished(self._send("POST", f"{self._path_of(ref)}/compact", json=body)))
 
-    def set_watermark(self, ref: str, watermark: str) -> dict[str, Any]:
+    def set_watermark(self, ref: str, watermark: str, *, force: bool) -> dict[str, Any]:
         """See the protocol."""
-        return dict(self._send("PUT", f"{self._path_of(ref)}/watermark", json={"watermark": watermark}).json())
+        body = {"watermark": watermark, "force": force}
+        return dict(self._send("PUT", f"{self._path_of(ref)}/watermark", json=body).json())
 
     def shown(self, ref: str) -> dict[str, Any]:
         """See the protocol."""

@@ -85,6 +85,9 @@ def set_watermark(
     context: typer.Context,
     ref: str = REF,
     watermark: str = typer.Argument(help="RFC 3339 time up to which all rows are there"),
+    force: bool = typer.Option(
+        False, "--force", help="Also a time far ahead of the clock; takes the right to rewrite history"
+    ),
 ) -> None:
     """Say that all rows of a root dataset up to a time are there.
 
@@ -96,7 +99,7 @@ def set_watermark(
         raise InvalidRequest(str(error), place=Place(field="WATERMARK"), hint="e.g. 2026-01-31T12:00:00Z") from None
     output = context_of(context).output
     with backend_of(context_of(context), output) as backend:
-        done = backend.history.set_watermark(ref, watermark)
+        done = backend.history.set_watermark(ref, watermark, force=force)
     said = "has a watermark that is not earlier" if done["upToDate"] else "has the watermark"
     output.result(done, f"{done['alias']} {said}: {done['watermark']}")
 

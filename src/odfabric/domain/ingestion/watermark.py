@@ -6,7 +6,11 @@ transaction would give by themselves is found by the engine. Source: specificati
 
 from __future__ import annotations
 
-from odfabric.model.instant import Instant
+from odfabric.errors import InvalidRequest, Place
+from odfabric.model.instant import NANOS_PER_SECOND, Instant
+
+FAR_AHEAD_S = 366 * 86_400
+"""Rows whose watermark is further ahead of the clock are more likely a mistake (a wrong year, 9999 for "never") than a forecast."""
 
 
 def ingest_watermark(
@@ -22,6 +26,29 @@ def transform_watermark(previous: Instant | None, *, computed: Instant | None) -
     An engine that keeps no state forgets what it saw.
     """
     return not_before(previous, computed)
+
+
+def check_not_far_ahead(watermark: Instant, *, now: Instant, ahead_s_max: float) -> None:
+    """Refuse a watermark that says of a time far ahead that all its rows are there.
+
+    It never goes back, so windows of that time would be closed for good before their rows come.
+
+    Raises InvalidRequest.
+    """
+    latest = Instant(now.epoch_ns + int(ahead_s_max * NANOS_PER_SECOND)).truncated_to_millis()
+    if watermark > latest:
+        raise InvalidRequest(
+            f"the watermark {watermark} is in the future, and a watermark never goes back",
+            place=Place(field="watermark"),
+            hint=f"give a time before {latest} (watermark_ahead_s_max); --force (`force` over REST) sets it all the same",
+        )
+
+
+def far_ahead(watermark: Instant | None, *, now: Instant) -> Instant | None:
+    """The watermark if rows have put it further ahead than `FAR_AHEAD_S`."""
+    if watermark is None or watermark.epoch_ns <= now.epoch_ns + FAR_AHEAD_S * NANOS_PER_SECOND:
+        return None
+    return watermark
 
 
 def not_before(previous: Instant | None, computed: Instant | None) -> Instant | None:

@@ -1,6 +1,7 @@
 """Set the watermark of a root dataset without rows.
 
-Invariant: a watermark never goes back, so one that is not later changes nothing; offsets and the state of sources stay.
+Invariant: a watermark never goes back, so one that is not later changes nothing, and one far ahead takes the right to rewrite history; offsets
+and the state of sources stay.
 Source: specification, "Watermark"; RFC-014.
 """
 
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 
 from odfabric.domain.chain.append import link_blocks, next_system_time
 from odfabric.domain.ingestion.ingest_plan import plan_add_data
+from odfabric.domain.ingestion.watermark import check_not_far_ahead
 from odfabric.domain.people.access import Action, Subject
 from odfabric.domain.sources.polled_content import polled_attributes, polled_content
 from odfabric.errors import InvalidRequest
@@ -45,6 +47,8 @@ def set_watermark(
     entry: CatalogEntry,
     watermark: Instant,
     *,
+    force: bool,
+    ahead_s_max: float,
     subject: Subject,
     access: Access,
     repository: Repository,
@@ -53,15 +57,20 @@ def set_watermark(
 ) -> WatermarkSet:
     """Say that all rows up to a time are there.
 
-    Raises AccessDenied, InvalidRequest for a derivative or a copy, Determinate, Indeterminate.
+    With `force` also of a time that is more than `ahead_s_max` seconds ahead.
+
+    Raises AccessDenied, InvalidRequest for a derivative, a copy or a time far ahead, Determinate, Indeterminate.
     """
-    access.require(subject, Action.WRITE, entry)
+    access.require(subject, Action.REWRITE if force else Action.WRITE, entry)
     if entry.kind is not DatasetKind.ROOT:
         raise InvalidRequest(
             f"{entry.alias} is computed: its watermark is that of its inputs", hint="set the watermark of an input"
         )
     if entry.is_copy:
         raise InvalidRequest(f"{entry.alias} is a copy", hint="its owner sets the watermark, and a pull brings it here")
+
+    if not force:
+        check_not_far_ahead(watermark, now=clock.now(), ahead_s_max=ahead_s_max)
 
     def build(base: Head) -> PlannedCommit | None:
         state = repository.state(entry.id, base.hash)

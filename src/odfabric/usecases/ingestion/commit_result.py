@@ -20,8 +20,10 @@ from odfabric.domain.ingestion.row_changes import (
     undeclared_fields,
     undeclared_value,
 )
+from odfabric.domain.ingestion.watermark import far_ahead
 from odfabric.model.commit import EncodedBlock
 from odfabric.model.engine import UNDECLARED_LISTED_MAX, RenamedColumn, RowChanges, UndeclaredField
+from odfabric.model.instant import Instant
 from odfabric.model.intake import RejectedRows
 from odfabric.model.metadata import AddData, DataSlice, ExecuteTransform, MetadataBlock, SetDataSchema
 from odfabric.model.multihash import Multihash
@@ -39,7 +41,8 @@ class CommitResult:
     `late_rows_dropped` is how many rows of the inputs came later than a transform takes them. `renamed` are columns that have been stored
     under another name, for theirs is that of a system column. `changes` is what became of the rows of an ingest, None for anything else;
     `undeclared` are fields of the input that no column is declared for, `rejected` rows of it that could not be read, `added_columns`
-    those that source and dataset got for fields that were new.
+    those that source and dataset got for fields that were new. `watermark_ahead` is a watermark that the rows put far ahead of the clock, None
+    otherwise.
     """
 
     head: Multihash
@@ -52,6 +55,7 @@ class CommitResult:
     undeclared: tuple[UndeclaredField, ...] = ()
     rejected: RejectedRows | None = None
     added_columns: tuple[str, ...] = ()
+    watermark_ahead: Instant | None = None
 
     @property
     def rows(self) -> int:
@@ -77,6 +81,7 @@ class CommitResult:
             **undeclared,
             **rejected,
             **({"addedColumns": list(self.added_columns)} if self.added_columns else {}),
+            **({"watermarkAhead": str(self.watermark_ahead)} if self.watermark_ahead else {}),
         }
 
 
@@ -149,6 +154,7 @@ def joined(first: CommitResult | None, second: CommitResult) -> CommitResult:
         undeclared=_together(first.undeclared + second.undeclared),
         rejected=_rejected([each.rejected for each in (first, second) if each.rejected]),
         added_columns=first.added_columns + second.added_columns,
+        watermark_ahead=second.watermark_ahead or first.watermark_ahead,
     )
 
 
@@ -168,7 +174,18 @@ def _result(head: Multihash, blocks: Sequence[tuple[Multihash, MetadataBlock]]) 
         undeclared=_together(tuple(one for each in said for one in undeclared_fields(each))),
         rejected=_rejected([found for each in said if (found := rejected_rows(each))]),
         added_columns=tuple(name for each in said for name in added_columns(each)),
+        watermark_ahead=_watermark_ahead([block for _, block in blocks]),
     )
+
+
+def _watermark_ahead(blocks: Sequence[MetadataBlock]) -> Instant | None:
+    """The newest of a block with rows; later blocks without rows repeat it."""
+    found = [
+        far_ahead(each.event.new_watermark, now=each.system_time)
+        for each in blocks
+        if isinstance(each.event, AddData) and each.event.new_data is not None
+    ]
+    return found[-1] if found else None
 
 
 def _rejected(found: Sequence[RejectedRows]) -> RejectedRows | None:

@@ -64,12 +64,16 @@ class HistoryVerbs:
         ports.signals.send(Topic.JOBS)
         return job
 
-    def set_watermark(self, entry: CatalogEntry, watermark: Instant, *, by: Subject | None = None) -> WatermarkSet:
-        """Set the watermark of a root dataset."""
+    def set_watermark(
+        self, entry: CatalogEntry, watermark: Instant, *, force: bool = False, by: Subject | None = None
+    ) -> WatermarkSet:
+        """Set the watermark of a root dataset, with `force` also far ahead."""
         core = self.core
         done = set_watermark(
             entry,
             watermark,
+            force=force,
+            ahead_s_max=core.settings.watermark_ahead_s_max,
             subject=by or core.operator,
             access=core.access,
             repository=core.repository,

@@ -228,6 +228,9 @@ class PushResult(Answer):
     added_columns: list[str] | None = Field(
         None, alias="addedColumns", description="Columns that the dataset got for fields that were new"
     )
+    watermark_ahead: str | None = Field(
+        None, alias="watermarkAhead", description="The new watermark, if the rows put it more than a year ahead"
+    )
 
 
 class TrialResult(Answer):

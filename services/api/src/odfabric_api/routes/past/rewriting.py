@@ -52,6 +52,10 @@ class WatermarkBody(JsonModel):
     """The time up to which all rows are there."""
 
     watermark: str = Field(max_length=64, description="RFC 3339 time")
+    force: bool = Field(
+        False,
+        description="Also a time that is further ahead than `watermark_ahead_s_max`; takes the right to rewrite history",
+    )
 
 
 @router.get(
@@ -137,7 +141,7 @@ async def put_watermark(request: Request, entry: WritableDataset, caller: Caller
         raise InvalidRequest(str(error), place=Place(field="watermark"), hint="e.g. 2026-01-31T12:00:00Z") from None
 
     def act() -> Response:
-        done = node.history.set_watermark(entry, watermark, by=caller)
+        done = node.history.set_watermark(entry, watermark, force=body.force, by=caller)
         return JsonAnswer(done.to_value(node.datasets.head(entry)))
 
     return await to_thread.run_sync(act)
