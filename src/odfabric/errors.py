@@ -394,7 +394,8 @@ class Determinate(External):
     """It surely did not happen: safe to retry.
 
     `blameless` if it failed because of somebody else's work: such an attempt does not count. `retry_after_s` if the one that failed wants to be
-    left alone for so long.
+    left alone for so long. `lasting` if it fails again until somebody changes something, such as a host that does not exist: one more attempt
+    is enough.
     """
 
     code = "unavailable"
@@ -407,10 +408,11 @@ class Determinate(External):
         hint: str | None = None,
         blameless: bool = False,
         retry_after_s: int | None = None,
+        lasting: bool = False,
         stage: str | None = None,
     ) -> None:
         super().__init__(message, place=place, hint=hint, stage=stage)
-        self.blameless, self.retry_after_s = blameless, retry_after_s
+        self.blameless, self.retry_after_s, self.lasting = blameless, retry_after_s, lasting
 
 
 class Indeterminate(External):

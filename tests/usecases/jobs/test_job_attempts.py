@@ -13,13 +13,15 @@ from odfabric.adapters.memory.engine import MemoryEngine
 from odfabric.adapters.memory.sources.egress import MemoryPage
 from odfabric.errors import Determinate
 from odfabric.model.engine import IngestRequest, IngestResult
+from odfabric.model.identity import DatasetAlias, Name
 from odfabric.model.instant import NANOS_PER_MILLI, Instant
 from odfabric.model.jobs.job import Job, JobStatus
 from odfabric.model.jobs.requests import PullRequest
 from odfabric.ports.engine import ProgressListener
 from odfabric.testing.memory_node import START, MemoryNode
 from odfabric.usecases.ingestion.push_data import PushData
-from odfabric.usecases.jobs.run_job import RetryRule
+from odfabric.usecases.jobs.run_job import LASTING_ATTEMPTS_MAX, RetryRule
+from odfabric.wiring.jobs.waiting import waited_for
 from tests.usecases.manifests import POLLED, ROOT
 
 ROWS = b'{"event_time":"2026-01-01T00:00:00Z","city":"A","value":1}\n'
@@ -134,3 +136,35 @@ def test_a_wish_postpones_and_never_hastens(
     assert plain <= wished <= max(plain, later(START, round(wished_pause_s_max * 1000) + 1))
     if wished_s is not None and wished_s <= wished_pause_s_max:
         assert wished >= later(START, wished_s * 1000)
+
+
+PEER = "odf+http://data.example/local/readings"
+
+
+def pulled_from_a_host_that_fails(folder: Path, *, lasting: bool) -> tuple[MemoryNode, Job]:
+    memory = MemoryNode(folder)
+    memory.conversations.refuse(PEER, "pull", Determinate("there is no host data.example", lasting=lasting))
+    alias = DatasetAlias(Name("local"), Name("copy"))
+    return memory, memory.node.requests.pull(PullRequest(dataset=None, alias=alias, url=PEER))
+
+
+@pytest.mark.parametrize("lasting", [True, False], ids=["no-such-host", "no-answer"])
+def test_what_lasts_is_tried_once_more_and_what_passes_as_often_as_set(tmp_path: Path, lasting: bool) -> None:
+    memory, job = pulled_from_a_host_that_fails(tmp_path, lasting=lasting)
+    ended = memory.finish(job)
+    expected = LASTING_ATTEMPTS_MAX if lasting else memory.settings.job_attempts_max
+    assert (ended.status, ended.attempts) == (JobStatus.FAILED, expected)
+    assert "retry" not in json.loads(ended.error or "")
+
+
+def test_somebody_who_waits_sees_when_the_next_attempt_comes(tmp_path: Path) -> None:
+    memory, job = pulled_from_a_host_that_fails(tmp_path, lasting=True)
+    memory.settings = memory.settings.model_copy(update={"job_retry_s": 5.0, "job_retry_s_max": 60.0})
+    memory.restart()
+    run = memory.node.jobs.lease("test")
+    assert run is not None
+    memory.node.jobs.run(run)
+    waiting = memory.node.jobs.get(job.id)
+    line = "trying again in 5 s, attempt 2 of 2: there is no host data.example"
+    assert json.loads(waiting.error or "")["retry"] == {"pauseS": 5.0, "attempt": 2, "of": 2}
+    assert waited_for(waiting, jobs=memory.node.ports.jobs, lease_s=30.0) == {"stage": line}

@@ -22,6 +22,8 @@ Resolver = Callable[[str], Sequence[str]]
 ADDRESSES_TRIED_MAX = 8
 """Addresses of one name that a connection tries, in the order of the answer."""
 LOOKUPS_AT_ONCE_MAX = 32
+_NO_SUCH_NAMES = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)})
+"""What a resolver fails with that has found out that there is no such name, or no address for it."""
 
 
 def system_resolver(host: str) -> Sequence[str]:
@@ -99,11 +101,11 @@ class EgressGuard:
         except TimeoutError:
             lookup.cancel()
             raise Determinate(f"host {host} could not be resolved in time", stage="dns") from None
-        except (OSError, UnicodeError):
-            raise Determinate(f"host {host} could not be resolved", hint="check its spelling", stage="dns") from None
+        except (OSError, UnicodeError) as error:
+            raise _not_resolved(host, error) from None
         found = [ip_address(answer) for answer in answers]
         if not found:
-            raise Determinate(f"host {host} has no address", stage="dns")
+            raise Determinate(f"host {host} has no address", lasting=True, stage="dns")
         return found
 
     def _add_exception(self, entry: str) -> None:
@@ -111,6 +113,22 @@ class EgressGuard:
             self._networks.append(ip_network(entry))
         except ValueError:
             self._endpoints.add(_endpoint(entry))
+
+
+def _not_resolved(host: str, error: OSError | UnicodeError) -> Determinate:
+    """A name that nobody has, or a resolver that is out of reach for now."""
+    if isinstance(error, UnicodeError) or error.errno in _NO_SUCH_NAMES:
+        return Determinate(
+            f"there is no host {host}",
+            hint="check its spelling in the URL; a name of an inner network is known there alone",
+            lasting=True,
+            stage="dns",
+        )
+    return Determinate(
+        f"host {host} could not be resolved for now",
+        hint="the name server does not answer: check the network of this machine",
+        stage="dns",
+    )
 
 
 def _as_address(host: str) -> IpAddress | None:

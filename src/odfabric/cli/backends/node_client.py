@@ -33,7 +33,7 @@ from odfabric.domain.people.access import LOCAL_ACCOUNT
 from odfabric.errors import InvalidQuery, InvalidRequest, NotFound
 from odfabric.formats.provenance.question import question_value
 from odfabric.model.people.account import Visibility
-from odfabric.usecases.jobs.problem import problem_document, query_refusal
+from odfabric.usecases.jobs.problem import problem_document, query_refusal, retry_line
 
 if TYPE_CHECKING:
     import httpx
@@ -401,7 +401,7 @@ class NodeBackend:
     def _tell(self, job: Mapping[str, object]) -> None:
         progress, error = job["progress"], job["error"]
         if job["status"] == "queued" and isinstance(error, dict):
-            self._listener({"stage": f"will be tried again: {error.get('message')}"})
+            self._listener({"stage": retry_line(error) or f"will be tried again: {error.get('message')}"})
         elif isinstance(progress, dict):
             self._listener(progress)
 

@@ -47,6 +47,21 @@ def problem_document(error: OdfError) -> dict[str, object]:
     return document
 
 
+def retry_document(pause_s: float, attempt: int, attempts_max: int) -> dict[str, object]:
+    """Member `retry` of the problem of a job that is tried again: `pauseS` in seconds, `attempt`, `of`."""
+    return {"pauseS": round(pause_s, 3), "attempt": attempt, "of": attempts_max}
+
+
+def retry_line(document: Mapping[str, object]) -> str | None:
+    """Such a problem as a line of progress; None if nothing is tried again."""
+    retry = document.get("retry")
+    if not isinstance(retry, dict):
+        return None
+    pause_s = retry.get("pauseS")
+    pause = f"{pause_s:g}" if isinstance(pause_s, int | float) else "some"
+    return f"trying again in {pause} s, attempt {retry.get('attempt')} of {retry.get('of')}: {document.get('message')}"
+
+
 def query_refusal(members: Mapping[str, object]) -> InvalidQuery:
     """A refused query's error again, from an entry of `errors` or a document."""
     names = {_MEMBERS.get(each.name, each.name): each.name for each in fields(Place)}

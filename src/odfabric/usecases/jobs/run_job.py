@@ -22,9 +22,12 @@ from odfabric.ports.datasets.object_store import ObjectStore
 from odfabric.ports.jobs.jobs import Jobs
 from odfabric.ports.node.clock import Clock
 from odfabric.usecases.jobs.job_run import LeasedRun
-from odfabric.usecases.jobs.problem import internal_problem, problem_document
+from odfabric.usecases.jobs.problem import internal_problem, problem_document, retry_document
 
 _log = logging.getLogger(__name__)
+
+LASTING_ATTEMPTS_MAX = 2
+"""Attempts at what fails until somebody changes something: one more, for answers of a resolver that was wrong for a moment."""
 
 JobVerb = Callable[[Job, LeasedRun], Mapping[str, object]]
 
@@ -40,6 +43,11 @@ class RetryRule:
     pause_s: float
     pause_s_max: float
     wished_pause_s_max: float
+
+    def attempts_for(self, error: OdfError) -> int:
+        """Attempts at a job that fails so; what lasts is tried twice at most."""
+        is_lasting = isinstance(error, Determinate) and error.lasting
+        return min(self.attempts_max, LASTING_ATTEMPTS_MAX) if is_lasting else self.attempts_max
 
     def due_at(self, attempts: int, now: Instant, *, wished_s: int | None = None) -> Instant:
         """When the next attempt is due, doubling from `pause_s`.
@@ -147,12 +155,14 @@ def _record_failure(
         _log.warning("job %s, attempt %d does not count: %s", job.id, job.attempts, error)
         jobs.retry(run.lease, now=now, due_at=retry.due_at(job.attempts, now), error=None)
         return False
-    if job.attempts < retry.attempts_max and _is_repeatable(job, error):
+    attempts_max = retry.attempts_for(error)
+    if job.attempts < attempts_max and _is_repeatable(job, error):
         _log.warning("job %s, attempt %d: %s", job.id, job.attempts, error)
-        document = json.dumps(problem_document(error))
         wished_s = error.retry_after_s if isinstance(error, Determinate) else None
         due_at = retry.due_at(job.attempts, now, wished_s=wished_s)
-        jobs.retry(run.lease, now=now, due_at=due_at, error=document)
+        pause_s = (due_at.epoch_ns - now.epoch_ns) / NANOS_PER_SECOND
+        document = problem_document(error) | {"retry": retry_document(pause_s, job.attempts + 1, attempts_max)}
+        jobs.retry(run.lease, now=now, due_at=due_at, error=json.dumps(document))
         return False
     result = committed(job)
     if result is not None:

@@ -141,7 +141,7 @@ class TriedAgain(Network):
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         if request.url.path.startswith("/jobs/") and not self._has_failed:
             self._has_failed = True
-            error = {"message": "nobody answers"}
+            error = {"message": "nobody answers", "retry": {"pauseS": 5, "attempt": 2, "of": 8}}
             return httpx.Response(200, json={"status": "queued", "progress": None, "result": None, "error": error})
         return super().handle_request(request)
 
@@ -152,7 +152,7 @@ def test_a_job_that_waits_for_another_attempt_says_why(
     memory.add(ROOT.replace("name: readings", "name: tried-again"))
     send_through(backend, TriedAgain)
     backend.verify("tried-again", VerifyWish(replay=False))
-    assert told[0] == {"stage": "will be tried again: nobody answers"}
+    assert told[0] == {"stage": "trying again in 5 s, attempt 2 of 8: nobody answers"}
 
 
 def test_cursors_are_made_read_and_deleted(memory: MemoryNode, backend: NodeBackend) -> None:

@@ -378,3 +378,26 @@ def test_the_systems_resolver_gives_each_address_once() -> None:
     assert "127.0.0.1" in found
     assert len(found) == len(set(found))
     assert not reaches([], "localhost", 80, found)
+
+
+@pytest.mark.parametrize(
+    ("error", "lasting"),
+    [
+        (socket.gaierror(socket.EAI_NONAME, "Name or service not known"), True),
+        (socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution"), False),
+        (socket.gaierror(socket.EAI_FAIL, "Non-recoverable failure in name resolution"), False),
+        (UnicodeError("label too long"), True),
+        (OSError("no descriptors"), False),
+    ],
+    ids=["no-such-name", "try-again", "server-fails", "impossible", "ours"],
+)
+def test_a_name_that_nobody_has_is_another_failure_than_no_answer(error: Exception, lasting: bool) -> None:
+    def resolver(_: str) -> list[str]:
+        raise error
+
+    guard = EgressGuard(ports=[80], allow=[], resolver=resolver)
+    with pytest.raises(Determinate, match="host data") as failed:
+        guard.addresses("data.example", 80, seconds_max=5.0)
+    assert (failed.value.lasting, failed.value.stage) == (lasting, "dns")
+    assert ("spelling" in str(failed.value.hint)) is lasting
+    guard.close()
