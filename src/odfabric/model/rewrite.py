@@ -27,18 +27,29 @@ class RewriteKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewrite:
-    """One move of a head other than forwards."""
+    """One move of a head other than forwards.
+
+    `rows_kept`: so many of the first records are, at the same offsets, those of the history before; None is not known.
+    """
 
     kind: RewriteKind
     old_head: Multihash
     new_head: Multihash
     at: Instant
+    rows_kept: int | None = None
 
-    def to_value(self) -> dict[str, str]:
+    def keeps(self, rows: int) -> bool:
+        """Whether the first `rows` records are certainly still the same."""
+        return (
+            rows == 0 or self.kind is RewriteKind.COMPACTED or (self.rows_kept is not None and rows <= self.rows_kept)
+        )
+
+    def to_value(self) -> dict[str, str | int | None]:
         """As JSON."""
         return {
             "kind": self.kind.value,
             "oldHead": str(self.old_head),
             "newHead": str(self.new_head),
             "at": str(self.at),
+            "rowsKept": self.rows_kept,
         }

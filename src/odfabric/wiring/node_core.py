@@ -13,6 +13,7 @@ from odfabric.usecases.chain.commit import Commits
 from odfabric.usecases.chain.repository import Repository
 from odfabric.usecases.heads.head_signing import HeadSigning
 from odfabric.usecases.heads.judge_log import LogJudge
+from odfabric.usecases.history.rewritten_inputs import InputHistories
 from odfabric.usecases.rights.access import Access
 from odfabric.usecases.rights.account_quotas import AccountQuotas
 from odfabric.wiring.node_ports import NodePorts
@@ -40,6 +41,15 @@ class NodeCore:
             logs=self.ports.head_logs,
             clock=self.ports.clock,
             age_s_max=self.settings.head_age_s_max,
+            entries_max=self.settings.head_log_entries_max,
+        )
+
+    def histories(self, seen: Repository) -> InputHistories:
+        """What became of histories that derivatives have read, for a reader."""
+        return InputHistories(
+            repository=self.repository,
+            seen=seen,
+            logs=self.ports.head_logs,
             entries_max=self.settings.head_log_entries_max,
         )
 

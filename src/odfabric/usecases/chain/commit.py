@@ -204,6 +204,7 @@ class Commits:
         onto: Multihash | None,
         if_match: Multihash,
         kind: RewriteKind,
+        rows_kept: int | None = None,
         idempotency: Sequence[IdempotencyRecord] = (),
         by: Actor = THE_NODE,
         moves: Sequence[SignedMove] | None = None,
@@ -211,7 +212,7 @@ class Commits:
         """Replace all that follows `onto` by `blocks`; the old history is gone.
 
         `onto` None: the whole chain is replaced. Others may have read the history that is gone. `idempotency` are the keys that `blocks` have
-        sealed, each once; `kind` says why, in the audit, beside the dataset and in the head log.
+        sealed, each once; `kind` says why, in the audit, beside the dataset and in the head log. `rows_kept` of the first records stay.
 
         `moves` are as in `commit`. Anyone who calls this has asked for the right to it; the audit names them. Without blocks the head goes back to `onto`. Raises
         HeadMoved if the head is not `if_match`, NotFound, InvalidRequest where nodes share heads or the dataset is signed elsewhere, LimitExceeded, Determinate, Indeterminate.
@@ -248,7 +249,7 @@ class Commits:
             head = self._chains.head(entry.id)
             if head is None or head.hash != last:
                 raise
-        rewrite = Rewrite(kind=kind, old_head=if_match, new_head=last, at=message.occurred_at)
+        rewrite = Rewrite(kind=kind, old_head=if_match, new_head=last, at=message.occurred_at, rows_kept=rows_kept)
         record_rewrite(entry.id, rewrite, objects=self._objects)
         self._published_at_last(entry.id)
 

@@ -1,8 +1,8 @@
 """Which rewrites a dataset has seen, recorded beside it.
 
 A head that went back or aside leaves no trace in the chain, so the objects of a dataset have an area for that: one small JSON document for
-each rewrite, named by the head that it led to. Invariant: a record is written once, after the head has moved; it says where to look, and
-decides nothing.
+each rewrite, named by the heads and the time of it. Invariant: a record is written once, after the head has moved; where the dataset has a
+head log, that decides what happened when, and the record adds what no log says: how many records stayed.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ RECORD_BYTES_MAX = 4096
 
 def record_rewrite(dataset: DatasetId, rewrite: Rewrite, *, objects: ObjectStore) -> None:
     """Keep what has happened. A record that cannot be kept does not undo the rewrite."""
-    # Of two resets to one block each has its record.
-    key = f"{rewrite_records_prefix(dataset)}{rewrite.new_head}-{rewrite.old_head.short}"
+    # Of two resets to one block each has its record, also of the same reset after a forced pull took it back.
+    key = f"{rewrite_records_prefix(dataset)}{rewrite.new_head}-{rewrite.old_head.short}-{rewrite.at.millis}"
     try:
         objects.put_bytes(key, json.dumps(rewrite.to_value(), sort_keys=True).encode())
     except External as error:
@@ -52,6 +52,12 @@ def _read(data: bytes) -> Iterator[Rewrite]:
             old_head=parse_multihash(value["oldHead"]),
             new_head=parse_multihash(value["newHead"]),
             at=Instant.parse(value["at"]),
+            rows_kept=_count(value.get("rowsKept")),
         )
-    except (ValueError, KeyError, TypeError, InvalidName, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError, InvalidName, RecursionError):
         return
+
+
+def _count(value: object) -> int | None:
+    """None in records from before it was kept."""
+    return value if type(value) is int and value >= 0 else None

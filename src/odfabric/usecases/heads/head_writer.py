@@ -81,7 +81,8 @@ class HeadWriter:
             kind, logged = CREATED if old_head is None else STARTED, None
         else:
             logged = last.move.new_head
-            if logged != old_head and kind == APPENDED and not self._chains.contains(entry.id, logged):
+            # What happened without an entry may have taken more than this move says.
+            if logged != old_head and not self._chains.contains(entry.id, logged):
                 kind = REPLACED
         return (self._signed(entry, self._move(end, kind, logged, new_head)),)
 

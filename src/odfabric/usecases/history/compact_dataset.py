@@ -253,6 +253,7 @@ class _Work:
             onto=self._hashes[0],
             if_match=old.hash,
             kind=kind,
+            rows_kept=rows if kind is RewriteKind.COMPACTED else 0,
             idempotency=_records(self._blocks),
             by=self._run.actor,
         )

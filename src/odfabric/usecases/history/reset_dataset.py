@@ -76,5 +76,13 @@ def reset_dataset(
     access.require(subject, Action.REWRITE, entry)
     planned = plan_reset(entry, to, expected=expected, repository=repository)
     if planned.blocks:
-        commits.replace(entry, (), onto=planned.head, if_match=expected, kind=RewriteKind.RESET, by=subject.actor)
+        commits.replace(
+            entry,
+            (),
+            onto=planned.head,
+            if_match=expected,
+            kind=RewriteKind.RESET,
+            rows_kept=repository.state(entry.id, planned.old_head).next_offset - planned.rows,
+            by=subject.actor,
+        )
     return planned

@@ -38,7 +38,7 @@ from odfabric.ports.datasets.exchange import Exchange
 from odfabric.ports.engine import Engine, ProgressListener
 from odfabric.ports.node.clock import Clock
 from odfabric.usecases.chain.repository import Repository
-from odfabric.usecases.history.rewritten_inputs import RewrittenInput, rewritten_since
+from odfabric.usecases.history.rewritten_inputs import InputHistories, RewrittenInput
 from odfabric.usecases.provenance.corrected_records import records_about
 from odfabric.usecases.provenance.derive_provenance import (
     Derivation,
@@ -92,6 +92,7 @@ class TracePorts:
 
     repository: Repository
     seen: Repository
+    histories: InputHistories
     engine: Engine
     exchange: Exchange
     clock: Clock
@@ -320,19 +321,30 @@ class _Tracing:
             message = f"inputs that are not on this node: {names}; pull them, or ask the node that has them"
             return End(reason=EndReason.NOT_HERE, message=message, inputs=tuple(missing))
         # The same offsets of another history are other rows. A compaction keeps them.
-        if lost := [one for one in rewritten_since(event, self._ports.seen) if not one.keeps_rows]:
-            return self._rewritten(dataset, lost)
+        if lost := [one for one in self._ports.histories.since(event) if not one.keeps_rows]:
+            return self._rewritten(dataset, event, lost)
         if self._left_ms() <= 0:
             return End(reason=EndReason.TIME, message="not followed further for want of time: ask why of this record")
         return None
 
-    def _rewritten(self, dataset: DatasetId, inputs: Sequence[RewrittenInput]) -> End:
-        alias = self._ports.repository.resolve(dataset).alias
+    def _rewritten(self, dataset: DatasetId, event: ExecuteTransform, inputs: Sequence[RewrittenInput]) -> End:
+        entry = self._ports.repository.resolve(dataset)
+        if entry.is_copy and (unknown := [one for one in inputs if not one.is_known]):
+            names = ", ".join(f"{one.alias or one.dataset} (block {one.consumed})" for one in unknown)
+            absent = {one.dataset for one in unknown}
+            return End(
+                reason=EndReason.NOT_HERE,
+                message=f"inputs whose history here lacks what was read: {names}; they are older here, or were "
+                "rewritten: pull them, or ask the node that made this dataset",
+                inputs=tuple(progress for progress in event.query_inputs if progress.dataset_id in absent),
+            )
         said = "; ".join(one.message for one in inputs)
-        return End(
-            reason=EndReason.REWRITTEN,
-            message=f"{said}: what this block had read is there no more; `odf pull {alias} --recompute` makes it again",
+        remedy = (
+            f"its owner recomputes it, then `odf pull {entry.alias} --force` brings it"
+            if entry.is_copy
+            else f"`odf pull {entry.alias} --recompute` makes it again"
         )
+        return End(reason=EndReason.REWRITTEN, message=f"{said}: what this block had read is there no more; {remedy}")
 
     def _left_ms(self) -> int:
         return (self._until_ns - self._ports.clock.now().epoch_ns) // NANOS_PER_MILLI
@@ -369,12 +381,12 @@ class _Tracing:
         except (LimitExceeded, InvalidQuery) as error:
             return self._ended(error, depth)
         except (NotFound, Corrupt, ChainsDiverged):
-            # Blocks from before a compaction go with time.
-            event = link.block.event
-            compacted = rewritten_since(event, self._ports.seen) if isinstance(event, ExecuteTransform) else []
-            if not compacted:
+            # Blocks from before a compaction go with time. Whatever else cannot be read is damage.
+            event, histories = link.block.event, self._ports.histories
+            assert isinstance(event, ExecuteTransform)
+            if not (gone := [one for one in histories.since(event) if histories.is_gone(one)]):
                 raise
-            return self._rewritten(group.dataset, compacted)
+            return self._rewritten(group.dataset, event, gone)
         self._trace.add_cost(derived.result)
         return derived
 

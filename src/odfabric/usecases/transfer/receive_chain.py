@@ -345,6 +345,7 @@ def make_visible(
             onto=planned.before.head,
             if_match=base.hash,
             kind=RewriteKind.REPLACED,
+            rows_kept=planned.before.next_offset,
             by=run.actor,
             moves=moves,
         )

@@ -19,6 +19,7 @@ from odfabric.ports.datasets.exchange import Exchange
 from odfabric.ports.engine import Engine
 from odfabric.ports.node.clock import Clock
 from odfabric.usecases.chain.repository import Repository
+from odfabric.usecases.history.rewritten_inputs import InputHistories
 from odfabric.usecases.jobs.job_run import JobRun
 
 PROBLEMS_MAX = 100
@@ -101,6 +102,7 @@ class Verification:
     clock: Clock
     blocks_max: int
     replays_at_once: int = 1
+    histories: InputHistories | None = None
     problems: list[VerificationProblem] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
     objects: int = 0

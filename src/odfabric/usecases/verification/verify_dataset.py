@@ -69,7 +69,9 @@ def verify_dataset(
     """
     started = clock.now()
     verification = Verification(
-        entry, options, run, repository, engine, exchange, clock, blocks_max, replays_at_once=replays_at_once
+        *(entry, options, run, repository, engine, exchange, clock, blocks_max),
+        replays_at_once=replays_at_once,
+        histories=None if heads is None else heads.histories(repository),
     )
     published = _published(verification)
     until = _until(verification, published.head)

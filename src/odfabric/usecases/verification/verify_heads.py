@@ -18,7 +18,9 @@ from odfabric.model.heads.head_log import SignedMove
 from odfabric.model.identity import DatasetId
 from odfabric.model.multihash import Multihash
 from odfabric.ports.datasets.head_logs import HeadLogs
+from odfabric.usecases.chain.repository import Repository
 from odfabric.usecases.heads.head_writer import stored_move
+from odfabric.usecases.history.rewritten_inputs import InputHistories
 from odfabric.usecases.transform.engine_records import signed_engine_records
 from odfabric.usecases.verification.verification_run import CheckedHeads, Verification
 
@@ -32,6 +34,10 @@ class StoredLogs:
 
     logs: HeadLogs
     entries_max: int
+
+    def histories(self, repository: Repository) -> InputHistories:
+        """What became of the histories of inputs."""
+        return InputHistories(repository=repository, seen=repository, logs=self.logs, entries_max=self.entries_max)
 
 
 def verify_heads(verification: Verification, hashes: Sequence[Multihash], stored: StoredLogs) -> CheckedHeads | None:

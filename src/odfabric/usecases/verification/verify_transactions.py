@@ -70,7 +70,7 @@ def verify_transactions(verification: Verification, hashes: Sequence[Multihash],
         waiting: deque[tuple[_Transaction | None, Future[_Outcome]]] = deque()
         try:
             for transaction in _transactions(verification, hashes, first):
-                if isinstance(transaction, _Stopped):
+                if isinstance(transaction, _Stopped | _Collected):
                     stopped: Future[_Outcome] = Future()
                     stopped.set_result(transaction)
                     waiting.append((None, stopped))
@@ -102,7 +102,7 @@ class _Transaction:
     inputs: Mapping[DatasetId, InputChain]
 
 
-_Outcome: TypeAlias = "VerificationProblem | _MadeElsewhere | _Stopped | None"
+_Outcome: TypeAlias = "VerificationProblem | _MadeElsewhere | _Stopped | _Collected | None"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +112,19 @@ class _Stopped:
     problem: VerificationProblem
 
 
+@dataclass(frozen=True, slots=True)
+class _Collected:
+    """A transaction whose inputs have another history now; what it read was collected.
+
+    No fault of the dataset, and nothing that can be judged.
+    """
+
+    message: str
+
+
 def _transactions(
     verification: Verification, hashes: Sequence[Multihash], first: int
-) -> Iterator[_Transaction | _Stopped]:
+) -> Iterator[_Transaction | _Stopped | _Collected]:
     state = ChainState.empty()
     input_states: dict[DatasetId, ChainState] = {}
     for number, link in enumerate(links_of(verification, hashes)):
@@ -124,7 +134,7 @@ def _transactions(
             try:
                 inputs = _inputs(verification, event, input_states)
             except (NotFound, Corrupt, ChainsDiverged, InvalidBlock) as error:
-                yield _Stopped(_unreadable(verification, link, error))
+                yield _not_run(verification, link, event, error)
                 return
             yield _Transaction(state, link, event, inputs)
         state = apply(state, link.hash, link.block)
@@ -150,7 +160,24 @@ def _outcome(verification: Verification, transaction: _Transaction) -> _Outcome:
     except OdfError as error:
         if error.code in AWAY:
             raise
-        return _Stopped(_unreadable(verification, transaction.link, error))
+        return _not_run(verification, transaction.link, transaction.event, error)
+
+
+def _not_run(
+    verification: Verification, link: ChainLink, event: ExecuteTransform, error: OdfError
+) -> _Stopped | _Collected:
+    """Why a transaction cannot be run again: damage, unless what it read was collected."""
+    histories = verification.histories
+    if histories is not None and isinstance(error, NotFound | Corrupt | ChainsDiverged):
+        gone = [one for one in histories.since(event) if histories.is_gone(one)]
+        if gone:
+            # Readers of a dataset need not know the names of its inputs.
+            said = "; ".join(replace(one, alias=None).message for one in gone)
+            return _Collected(
+                f"transactions from block {link.hash} on were not replayed: {said}, and the old blocks or slices were "
+                f"collected; `odf pull {verification.entry.alias} --recompute` makes the dataset again"
+            )
+    return _Stopped(_unreadable(verification, link, error))
 
 
 def _unreadable(verification: Verification, link: ChainLink, error: OdfError) -> VerificationProblem:
@@ -167,6 +194,9 @@ def _settled(verification: Verification, transaction: _Transaction | None, futur
     match found:
         case _Stopped():
             verification.add(found.problem)
+            return False
+        case _Collected():
+            verification.skipped.append(found.message)
             return False
         case _MadeElsewhere() if transaction is not None:
             _skip_from(verification, transaction.before, transaction.link)

@@ -134,9 +134,11 @@ class ProvenanceVerbs:
         It may take `wall_s_max` (None: as long as an answer may).
         """
         core, settings = self.core, self.core.settings
+        seen = core.seen_by(subject)
         return TracePorts(
             repository=core.repository.recalling(),
-            seen=core.seen_by(subject),
+            seen=seen,
+            histories=core.histories(seen),
             engine=core.ports.engine,
             exchange=core.ports.exchange,
             clock=core.ports.clock,

@@ -15,7 +15,7 @@ from odfabric.ports.subscriptions.signals import Topic
 from odfabric.usecases.chain.rewrite_records import rewrites
 from odfabric.usecases.history.compact_dataset import enqueue_compact
 from odfabric.usecases.history.reset_dataset import ResetDone, plan_reset, reset_dataset
-from odfabric.usecases.history.rewritten_inputs import RewrittenInput, rewritten_inputs
+from odfabric.usecases.history.rewritten_inputs import RewrittenInput
 from odfabric.usecases.history.set_watermark import WatermarkSet, set_watermark
 from odfabric.wiring.node_core import NodeCore
 
@@ -89,4 +89,4 @@ class HistoryVerbs:
 
     def rewritten_inputs(self, entry: CatalogEntry, *, by: Subject | None = None) -> list[RewrittenInput]:
         """Inputs of a derivative that were rewritten after it had read them."""
-        return rewritten_inputs(entry, repository=self.core.seen_by(by or self.core.operator))
+        return self.core.histories(self.core.seen_by(by or self.core.operator)).rewritten(entry)

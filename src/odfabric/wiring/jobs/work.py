@@ -22,7 +22,6 @@ from odfabric.model.jobs.requests import PullRequest, PushToTry
 from odfabric.usecases.chain.repository import Repository
 from odfabric.usecases.datasets.dataset_variables import VariableVerbs
 from odfabric.usecases.history.compact_dataset import CompactPorts, clear_dataset, run_compact
-from odfabric.usecases.history.rewritten_inputs import rewritten_inputs
 from odfabric.usecases.ingestion.commit_result import CommitResult
 from odfabric.usecases.ingestion.ingest import IngestPorts
 from odfabric.usecases.ingestion.judge_file import FilePorts, run_judge
@@ -255,7 +254,7 @@ class JobWork:
     def _transform(self, entry: CatalogEntry, run: JobRun, request: PullRequest) -> CommitResult | None:
         ports = self.core.ports
         settings = self.core.settings
-        if request.recompute and rewritten_inputs(entry, repository=self.core.repository):
+        if request.recompute and self.core.histories(self.core.repository).rewritten(entry):
             clear_dataset(entry, run=run, ports=self._compacting())
         transform_ports = TransformPorts(
             repository=self.core.repository,

@@ -33,18 +33,23 @@ class WatermarkAnswer(Answer):
 
 
 class RewriteView(Answer):
-    """One move of the head other than forwards."""
+    """One move of the head other than forwards.
+
+    `rowsKept` of the first records are those of the history before; null in old records of rewrites.
+    """
 
     kind: RewriteKindName
     old_head: str = Field(description=HASH)
     new_head: str = Field(description=HASH)
     at: str
+    rows_kept: int | None
 
 
 class RewrittenInputView(Answer):
     """An input that no longer has the block that the dataset read last.
 
-    `kind` and `at` are null where it is not recorded how that came, or the caller may not see the input.
+    `kind` and `at` are null where it is not recorded how that came, or the caller may not see the input. They are those of the first rewrite
+    that took away rows that were read, else of the newest since. `keepsRows`: the rows that were read are there at the same offsets.
     """
 
     id: str
@@ -52,6 +57,7 @@ class RewrittenInputView(Answer):
     consumed: str = Field(description=HASH)
     kind: RewriteKindName | None
     at: str | None
+    keeps_rows: bool
     message: str
 
 
