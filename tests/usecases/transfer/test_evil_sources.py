@@ -6,12 +6,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 from odfabric.formats.blocks.block import block_hash, decode_block, encode_block
 from odfabric.formats.identifiers.dataset_layout import parse_ref
-from odfabric.model.metadata import MetadataBlock
+from odfabric.formats.identifiers.physical_hash import physical_hash
+from odfabric.model.metadata import AddData, MetadataBlock
 from odfabric.model.multihash import Multihash
+from tests.support.lying_slices import write_lying
 from tests.usecases.transfer.sharing import BYTES_MAX, SHELF, Parties
 
 
@@ -126,6 +131,32 @@ def test_rows_of_another_block(parties: Parties) -> None:
     )
     served_block(parties, changed(block, event=changed(block.event, new_data=lie)))  # type: ignore[type-var]
     assert refused(parties)["code"] == "corrupted-source"
+
+
+def test_statistics_that_would_hide_rows(parties: Parties, tmp_path: Path) -> None:
+    """All is as it should be, but readers would skip the slice: rows are said to happen a day later."""
+    from dataclasses import replace as changed
+
+    block = head_block(parties)
+    event = block.event
+    assert isinstance(event, AddData)
+    assert event.new_data is not None
+    rows = pq.read_table(
+        pa.BufferReader(parties.shelf.read_bytes(f"data/{event.new_data.physical_hash}", size_max=BYTES_MAX))
+    )
+    at = rows.schema.get_field_index("event_time")
+    times = rows.column(at)
+    later = pc.add(times.cast(pa.int64()), 86_400_000).cast(times.type)
+    write_lying(rows, rows.set_column(at, rows.schema.field(at), later), tmp_path / "lying")
+    physical, size = physical_hash(tmp_path / "lying")
+    parties.shelf.put_bytes(f"data/{physical}", (tmp_path / "lying").read_bytes())
+    lie = changed(event.new_data, physical_hash=physical, size=size)
+    served_block(parties, changed(block, event=changed(event, new_data=lie)))
+    for log in ("refs/head.log", "refs/head.sig"):
+        parties.shelf.delete(log)  # nobody has signed it
+    found = refused(parties)
+    assert found["code"] == "corrupted-source"
+    assert "the statistics of column `event_time` in row group 1 say" in found["message"]
 
 
 def test_a_chain_of_another_dataset_under_a_known_name(parties: Parties, tmp_path: Path) -> None:

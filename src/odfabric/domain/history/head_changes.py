@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from odfabric.model.multihash import Multihash
-from odfabric.model.rewrite import Rewrite
+from odfabric.model.rewrite import Rewrite, RewriteKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,10 @@ def rows_stay(rewrites: Sequence[Rewrite], rows: int) -> bool:
 def decisive(rewrites: Sequence[Rewrite], rows: int) -> Rewrite | None:
     """Of rewrites, newest first, the one to name.
 
-    The first that took records away, else the newest.
+    The first that took records away; else the newest compaction, since that made the blocks new; else the newest.
     """
     taking = [one for one in rewrites if not one.keeps(rows)]
-    return taking[-1] if taking else next(iter(rewrites), None)
+    if taking:
+        return taking[-1]
+    compactions = (one for one in rewrites if one.kind is RewriteKind.COMPACTED)
+    return next(compactions, next(iter(rewrites), None))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import BinaryIO, TypeVar
@@ -73,6 +74,8 @@ class ChunkClaim:
     elsewhere: bool
     nulls: int | None
     bounds: tuple[Bound, Bound] | None
+    stated: tuple[tuple[bytes | None, bytes | None], ...] = ()
+    """All pairs of a least and a greatest value, also the old ones and those without an order, as they are written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +152,14 @@ def _chunk(found: Struct, ordered: bool) -> ChunkClaim:
         elsewhere=bool(found.get(1)) or 8 in found,
         nulls=nulls if isinstance(nulls, int) else None,
         bounds=_bounds(told, physical) if ordered else None,
+        stated=tuple(_stated(told)),
     )
+
+
+def _stated(told: Struct) -> Iterator[tuple[bytes | None, bytes | None]]:
+    for least, greatest in ((told.get(6), told.get(5)), (told.get(2), told.get(1))):
+        if isinstance(least, bytes) or isinstance(greatest, bytes):
+            yield least if isinstance(least, bytes) else None, greatest if isinstance(greatest, bytes) else None
 
 
 def _bounds(told: Struct, physical: Physical) -> tuple[Bound, Bound] | None:

@@ -2,7 +2,8 @@
 
 Found in one reading together with the logical hash.
 
-Owns the rules of rows: offsets, operations, times, columns, nulls. Invariant: memory does not grow with the file, and a file of
+Owns the rules of rows: offsets, operations, times, columns, nulls; what the file's statistics say of its rows is judged in
+`statistics_check`. Invariant: memory does not grow with the file, and a file of
 anybody's making gives texts or InvalidData. Not here: which rules a chain makes for a slice (`domain.chain.slice_rules`), bytes and
 sizes (`usecases.chain.check_slice`). Source: specification, "Data Slice"; ADR 0008; RFC-015.
 """
@@ -26,6 +27,7 @@ from odfabric.formats.slices.logical_hash import LogicalDigest, LogicalHasher
 from odfabric.formats.slices.logical_hash_values import Mask, validity
 from odfabric.formats.slices.slice_parquet import SliceReader, normal_schema
 from odfabric.formats.slices.slice_schema import null_problems, types_interchangeable
+from odfabric.formats.slices.statistics_check import StatisticsCheck, footer_of
 from odfabric.model.data_schema import DataSchema
 from odfabric.model.instant import (
     FIRST_INSTANT,
@@ -79,14 +81,17 @@ def examine_slice(source: Source, rules: SliceRules) -> ExaminedSlice:
 
     Raises InvalidData for a file that is no slice, IncompatibleSchema.
     """
+    footer = footer_of(source)
     with open_parquet(source) as file:
         schema = arrow_schema_of(file)
         hasher = LogicalHasher(schema)
         checks = _Checks(SliceReader(file, _name(source), rules.vocabulary, schema=schema), rules)
+        statistics = StatisticsCheck(footer, file.schema_arrow)
         for batch in batches_of(file, schema=schema):
             hasher.update(batch)
             checks.take(batch)
-        return ExaminedSlice(hasher.finish(), tuple(checks.problems()))
+            statistics.take(batch)
+        return ExaminedSlice(hasher.finish(), (*checks.problems(), *statistics.problems()))
 
 
 def check_slice_rows(source: Source, rules: SliceRules) -> list[str]:
