@@ -1,5 +1,7 @@
 """What every test shares: property-test effort, and markers by folder."""
 
+import atexit
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +15,11 @@ from tests.support.servers.valkey import RedisServer, redis_server
 from tests.support.turns import BY_DAY, todays
 
 TESTS = Path(__file__).parent
+
+# Thousands of tests and modules stay until the end: collections while they are made take half of the time and find nothing.
+gc.disable()
+# Classes of extension modules report leaks if the last collection, at the end of the interpreter, does not see them.
+atexit.register(gc.unfreeze)
 
 # No deadline per example: two cores are shared with other processes, and a slow example is not a wrong one.
 settings.register_profile("ci", deadline=None, print_blob=True, derandomize=True)
@@ -107,6 +114,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in waiting]
     rank = {place: number for number, place in enumerate(LONG_FILES)}
     items.sort(key=lambda item: rank.get(_place(item), len(rank)))
+
+
+def pytest_collection_finish() -> None:
+    """Collections of garbage, from here on, leave out what was made to this point."""
+    gc.freeze()
+    gc.enable()
 
 
 def for_another_day(items: list[pytest.Item]) -> set[pytest.Item]:
