@@ -87,6 +87,10 @@ class CompactReader:
         return (value >> 1) ^ -(value & 1)
 
     def _varint(self) -> int:
+        # Most numbers have one byte.
+        if self.position < len(self._data) and (first := self._data[self.position]) < 0x80:
+            self.position += 1
+            return first
         value = 0
         for index in range(_VARINT_BYTES_MAX):
             byte = self._byte()

@@ -39,6 +39,7 @@ from odfabric.model.identity import DatasetHandle, DatasetId
 from odfabric.model.metadata import ExecuteTransform, TransformSql
 from odfabric.model.multihash import Multihash
 from odfabric.usecases.chain.store_slice import describe_slice
+from odfabric.usecases.history.rewritten_inputs import RewrittenInput
 from odfabric.usecases.transform.engine_records import makers
 from odfabric.usecases.transform.judge_transform import change_of
 from odfabric.usecases.transform.run_transform import execute_plan
@@ -171,13 +172,21 @@ def _not_run(
     if histories is not None and isinstance(error, NotFound | Corrupt | ChainsDiverged):
         gone = [one for one in histories.since(event) if histories.is_gone(one)]
         if gone:
-            # Readers of a dataset need not know the names of its inputs.
-            said = "; ".join(replace(one, alias=None).message for one in gone)
-            return _Collected(
-                f"transactions from block {link.hash} on were not replayed: {said}, and the old blocks or slices were "
-                f"collected; `odf pull {verification.entry.alias} --recompute` makes the dataset again"
-            )
+            return _Collected(f"transactions from block {link.hash} on were not replayed: {_told(verification, gone)}")
     return _Stopped(_unreadable(verification, link, error))
+
+
+def _told(verification: Verification, gone: Sequence[RewrittenInput]) -> str:
+    # Readers of a dataset need not know the names of its inputs.
+    entry, unnamed = verification.entry, [replace(one, alias=None) for one in gone]
+    if entry.is_copy and (unknown := [one for one in unnamed if not one.is_known]):
+        lacking = ", ".join(f"input {one.dataset} lacks the block {one.consumed}" for one in unknown)
+        return f"{lacking} here: it is older, or was rewritten; pull it"
+    said = "; ".join(one.message for one in unnamed)
+    remedy = (
+        "its owner recomputes it" if entry.is_copy else f"`odf pull {entry.alias} --recompute` makes the dataset again"
+    )
+    return f"{said}, and old blocks or slices were collected; {remedy}"
 
 
 def _unreadable(verification: Verification, link: ChainLink, error: OdfError) -> VerificationProblem:
