@@ -15,10 +15,11 @@ import secrets
 import shutil
 import stat
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from odfabric.adapters.local_fs.beneath import NO_LINK, Beneath, LinkLeadsOut
 from odfabric.adapters.local_fs.folder_locks import FolderLocks, OneFolderLock
 from odfabric.adapters.local_fs.new_file import regular_file
 from odfabric.adapters.local_fs.small_file import read_at_most
@@ -53,6 +54,10 @@ _ABSENT = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 _NO_LINKS = frozenset({errno.EXDEV, errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
 
+FolderOf = Callable[[str], AbstractContextManager[Path]]
+"""The folder of keys with a beginning, to be read while the context is open."""
+
+
 class FolderObjectStore:
     """An ObjectStore.
 
@@ -72,7 +77,8 @@ class FolderObjectStore:
 
         `inside`: a folder, links followed, that no link in this one may lead out of.
         """
-        self._inside = inside
+        self._beneath = Beneath(inside) if inside is not None else None
+        self._no_link = NO_LINK if inside is not None else 0
         self._root = Path(os.path.abspath(root))
         self._private = tuple(Path(os.path.abspath(folder)) for folder in private_folders)
         self._locks = locks or FolderLocks(self._root / LOCKS, wait_s_max=lock_wait_s_max)
@@ -80,31 +86,29 @@ class FolderObjectStore:
 
     def put_bytes(self, key: str, data: bytes) -> None:
         """See the port."""
-        target = self._path(key)
-        if self._exists_durably(key, target):
+        if self._exists_durably(key):
             return
 
         def write(file: BinaryIO) -> int:
             with _failing(Determinate, key):
                 return file.write(data)
 
-        self._put(key, target, write)
+        self._put(key, write)
 
     def put_file(self, key: str, path: Path) -> None:
         """See the port.
 
         Raises InvalidData for anything but a regular file, links included.
         """
-        target = self._path(key)
-        if self._exists_durably(key, target):
+        if self._exists_durably(key):
             return
         with _failing(Determinate, key), regular_file(path) as source:
-            if not (self._is_private(path) and self._put_link(key, target, path)):
-                self._put(key, target, lambda file: _copy(source, file, key))
+            if not (self._is_private(path) and self._put_link(key, path)):
+                self._put(key, lambda file: _copy(source, file, key))
 
     def put_stream(self, key: str, stream: ReadableBytes) -> int:
         """See the port. What `stream` raises passes through."""
-        return self._put(key, self._path(key), lambda file: _copy(stream, file, key))
+        return self._put(key, lambda file: _copy(stream, file, key))
 
     def read_bytes(self, key: str, *, size_max: int) -> bytes:
         """See the port."""
@@ -126,10 +130,10 @@ class FolderObjectStore:
 
     def open(self, key: str) -> BinaryIO:
         """See the port."""
-        path = self._path(key)
         try:
-            # A pipe in the place of the file would hold us up for ever without O_NONBLOCK.
-            opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            with self._at(key, follow=True) as path:
+                # A pipe in the place of the file would hold us up for ever without O_NONBLOCK.
+                opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | self._no_link)
         except _ABSENT:
             raise NotFound("object", key) from None
         except OSError as error:
@@ -141,9 +145,9 @@ class FolderObjectStore:
 
     def stat(self, key: str) -> ObjectStat | None:
         """See the port."""
-        path = self._path(key)
         try:
-            found = path.stat()
+            with self._at(key, follow=True) as path:
+                found = path.stat(follow_symlinks=not self._no_link)
         except _ABSENT:
             return None
         except OSError as error:
@@ -152,12 +156,13 @@ class FolderObjectStore:
 
     def materialize(self, key: str, path: Path) -> None:
         """See the port."""
-        source = self._path(key)
         if self.stat(key) is None:
             raise NotFound("object", key)
         try:
-            if not (self._is_private(path) and _link(source, path)):
-                with source.open("rb") as stored, path.open("xb") as copy:
+            with self._at(key) as source:
+                is_linked = self._is_private(path) and _link(source, path)
+            if not is_linked:
+                with self.open(key) as stored, path.open("xb") as copy:
                     shutil.copyfileobj(stored, copy, _PIECE_BYTES)
         except FileExistsError as error:
             raise AlreadyExists(f"a file of the name {path.name} exists already") from error
@@ -168,36 +173,38 @@ class FolderObjectStore:
         """See the port. Files that are not keys are left out."""
         check_prefix(prefix)
         folder, _, _ = prefix.rpartition("/")
-        return _keys_below(self._root / folder, folder + "/" if folder else "", prefix)
+        return _keys_below(self._folder_at, folder + "/" if folder else "", prefix)
 
     def delete(self, key: str) -> None:
         """See the port."""
-        path = self._path(key)
-        try:
-            path.unlink()
-        except _ABSENT:
-            return
-        except OSError as error:
-            raise _failure(Determinate, key, error) from error
-        with _failing(Indeterminate, key):
-            sync_folder(path.parent)
+        with ExitStack() as held:
+            try:
+                path = held.enter_context(self._at(key))
+                path.unlink()
+            except _ABSENT:
+                return
+            except OSError as error:
+                raise _failure(Determinate, key, error) from error
+            with _failing(Indeterminate, key):
+                sync_folder(path.parent)
 
     def write_ref(self, key: str, text: str) -> None:
         """See the port."""
-        target = self._path(key)
+        check_key(key)
         data = ref_bytes(key, text)
-        with self._pending_file(key, target) as (pending, file), _failing(Determinate, key):
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-            pending.replace(target)
-        with _failing(Indeterminate, key):
-            sync_folder(target.parent)
+        with self._target(key) as target:
+            with self._pending_file(key, target) as (pending, file), _failing(Determinate, key):
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+                pending.replace(target)
+            with _failing(Indeterminate, key):
+                sync_folder(target.parent)
 
     def replace_ref(self, key: str, text: str, *, expected: str | None) -> bool:
         """See the port."""
         check_key(key)
-        with self._locks.exclusive(f"{key} is replaced"):
+        with self._lock(f"{key} is replaced"):
             if self.read_ref(key) != expected:
                 return False
             self.write_ref(key, text)
@@ -206,7 +213,7 @@ class FolderObjectStore:
     def exclusive(self, key: str) -> AbstractContextManager[None]:
         """See the port."""
         check_key(key)
-        return self._locks.exclusive(key)
+        return self._lock(key)
 
     def read_ref(self, key: str) -> str | None:
         """See the port."""
@@ -238,57 +245,94 @@ class FolderObjectStore:
                         removed += 1
         return removed
 
-    def _path(self, key: str) -> Path:
-        check_key(key)
-        path = self._root / key
-        if self._inside is not None:
-            self._check_links(key, path)
-        return path
+    @contextmanager
+    def _at(self, key: str, *, follow: bool = False, make: bool = False) -> Iterator[Path]:
+        """The path of a key; below `inside` it stays what was checked while the context is open.
 
-    def _check_links(self, key: str, path: Path) -> None:
-        assert self._inside is not None
-        try:
-            found = path.resolve()
-        except (OSError, RuntimeError):
-            raise Determinate(f"object {key}: its links form a loop") from None
-        if not found.is_relative_to(self._inside):
-            raise AccessDenied(
-                f"a link at {key} leads outside of the folder that is allowed",
-                hint="remove the link, or push to another place",
-            )
+        `follow` links in the place of the file; `make` the folders above it there.
+        """
+        check_key(key)
+        with self._held(self._root / key, key, follow=follow, make=make) as path:
+            yield path
+
+    @contextmanager
+    def _held(self, path: Path, shown: str, *, follow: bool = False, make: bool = False) -> Iterator[Path]:
+        if self._beneath is None:
+            yield path
+            return
+        with ExitStack() as held:
+            try:
+                found = held.enter_context(self._beneath.held(path, follow=follow, make=make))
+            except LinkLeadsOut:
+                raise AccessDenied(
+                    f"a link at {shown} leads outside of the folder that is allowed",
+                    hint="remove the link, or push to another place",
+                ) from None
+            except RuntimeError:
+                raise Determinate(f"object {shown}: its links form a loop") from None
+            yield found
+
+    @contextmanager
+    def _target(self, key: str) -> Iterator[Path]:
+        """Where a key is written; its folder is there."""
+        with ExitStack() as held:
+            with _failing(Determinate, key):
+                target = held.enter_context(self._at(key, make=True))
+                if self._beneath is None:
+                    self._folders.ensure(target.parent)
+            yield target
+
+    @contextmanager
+    def _folder_at(self, base: str) -> Iterator[Path]:
+        """The folder of keys that begin with `base`, which is empty or ends with a slash."""
+        with self._held(self._root / base / PENDING, base, follow=False) as path:
+            yield path.parent
+
+    @contextmanager
+    def _lock(self, name: str) -> Iterator[None]:
+        if self._beneath is None:
+            with self._locks.exclusive(name):
+                yield
+            return
+        with ExitStack() as held:
+            with _failing(Determinate, name):
+                within = held.enter_context(self._held(self._root / LOCKS, name, make=True))
+            held.enter_context(OneFolderLock(within.parent).exclusive(name))
+            yield
 
     def _is_private(self, path: Path) -> bool:
         normal = Path(os.path.abspath(path))
         return any(normal.is_relative_to(folder) for folder in self._private)
 
-    def _exists_durably(self, key: str, target: Path) -> bool:
+    def _exists_durably(self, key: str) -> bool:
         # Its writer may not have synced the folder yet, and this call may not promise more than the disk holds.
         if self.stat(key) is None:
             return False
-        with _failing(Indeterminate, key):
+        with _failing(Indeterminate, key), self._at(key) as target:
             sync_folder(target.parent)
         return True
 
-    def _put(self, key: str, target: Path, write: Callable[[BinaryIO], int]) -> int:
-        with self._pending_file(key, target) as (pending, file):
-            size = write(file)
-            with _failing(Determinate, key):
-                file.flush()
-                os.fsync(file.fileno())
-                if not self._named(pending, target):
-                    self._name_without_links(key, pending, target)
-        with _failing(Indeterminate, key):
-            sync_folder(target.parent)
+    def _put(self, key: str, write: Callable[[BinaryIO], int]) -> int:
+        with self._target(key) as target:
+            with self._pending_file(key, target) as (pending, file):
+                size = write(file)
+                with _failing(Determinate, key):
+                    file.flush()
+                    os.fsync(file.fileno())
+                    if not self._named(pending, target):
+                        self._name_without_links(key, pending, target)
+            with _failing(Indeterminate, key):
+                sync_folder(target.parent)
         return size
 
-    def _put_link(self, key: str, target: Path, source: Path) -> bool:
-        with _failing(Determinate, key):
-            self._folders.ensure(target.parent)
-            sync_file(source)
-            if not self._named(source, target):
-                return False
-        with _failing(Indeterminate, key):
-            sync_folder(target.parent)
+    def _put_link(self, key: str, source: Path) -> bool:
+        with self._target(key) as target:
+            with _failing(Determinate, key):
+                sync_file(source)
+                if not self._named(source, target):
+                    return False
+            with _failing(Indeterminate, key):
+                sync_folder(target.parent)
         return True
 
     def _named(self, source: Path, target: Path) -> bool:
@@ -312,10 +356,11 @@ class FolderObjectStore:
     def _pending_file(self, key: str, target: Path) -> Iterator[tuple[Path, BinaryIO]]:
         pending = target.parent / f"{PENDING}{secrets.token_hex(8)}"
         with _failing(Determinate, key):
-            self._folders.ensure(target.parent)
             try:
                 file = pending.open("xb")
             except FileNotFoundError:
+                if self._beneath is not None:
+                    raise
                 self._folders.forget(target.parent)
                 self._folders.ensure(target.parent)
                 file = pending.open("xb")
@@ -348,9 +393,9 @@ def _copy(source: ReadableBytes, file: BinaryIO, key: str) -> int:
     return size
 
 
-def _keys_below(folder: Path, base: str, prefix: str) -> Iterator[str]:
+def _keys_below(opened: FolderOf, base: str, prefix: str) -> Iterator[str]:
     try:
-        with os.scandir(folder) as entries:
+        with opened(base) as folder, os.scandir(folder) as entries:
             # A folder sorts with its slash, as its keys do: "a-b" comes before "a/b", which comes before "a0". Links to
             # folders are not ours; they might lead round in circles.
             folders = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries if _is_ours(entry)}
@@ -364,7 +409,7 @@ def _keys_below(folder: Path, base: str, prefix: str) -> Iterator[str]:
             continue
         if name.endswith("/"):
             if key.startswith(prefix) or prefix.startswith(key):
-                yield from _keys_below(folder / name, key, prefix)
+                yield from _keys_below(opened, key, prefix)
         elif key.startswith(prefix):
             yield key
 

@@ -11,11 +11,13 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
 from urllib.parse import unquote
 
+from odfabric.adapters.local_fs.beneath import Beneath, LinkLeadsOut
 from odfabric.adapters.local_fs.new_file import new_file
 from odfabric.adapters.local_fs.small_file import read_at_most
 from odfabric.errors import (
@@ -69,7 +71,7 @@ class FolderRemoteDataset:
     def __init__(self, root: Path, url: str, *, allowed: Path | None, block_bytes_max: int) -> None:
         self._root = root
         self._url = url
-        self._allowed = allowed
+        self._beneath = Beneath(allowed) if allowed is not None else None
         self._block_bytes_max = block_bytes_max
 
     def head(self) -> Multihash:
@@ -122,11 +124,11 @@ class FolderRemoteDataset:
 
     def _open(self, path: str, what: str, name: str) -> BufferedReader:
         try:
-            found = (self._root / path).resolve(strict=True)
-            if self._allowed is not None and not found.is_relative_to(self._allowed):
-                raise AccessDenied(f"a link in {self._url} leads outside of the folder that may be read")
-            # Links were followed above, and a pipe must not make us wait.
-            handle = os.open(found, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+            with self._held(self._root / path) as found:
+                # Links were followed already, and a pipe must not make us wait.
+                handle = os.open(found, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except LinkLeadsOut:
+            raise AccessDenied(f"a link in {self._url} leads outside of the folder that may be read") from None
         except (FileNotFoundError, NotADirectoryError):
             raise NotFound(what, name) from None
         except (OSError, RuntimeError) as error:
@@ -135,6 +137,15 @@ class FolderRemoteDataset:
             os.close(handle)
             raise NotFound(what, name)
         return os.fdopen(handle, "rb")
+
+    @contextmanager
+    def _held(self, path: Path) -> Iterator[Path]:
+        """The file with links followed, which stays the same while the context is open."""
+        if self._beneath is None:
+            yield path.resolve(strict=True)
+        else:
+            with self._beneath.held(path, follow=True) as found:
+                yield found
 
 
 def path_below(folder: Path, url: str, *, anywhere: bool, setting: str) -> tuple[Path, Path | None]:
