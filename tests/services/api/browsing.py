@@ -38,7 +38,12 @@ class Browsers:
             "user-agent": "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
         }
         return httpx.Client(
-            base_url=self.served.url, cookies=cookies, headers=headers, trust_env=False, timeout=ANSWER_S_MAX
+            base_url=self.served.url,
+            cookies=cookies,
+            headers=headers,
+            trust_env=False,
+            timeout=ANSWER_S_MAX,
+            verify=False,
         )
 
 

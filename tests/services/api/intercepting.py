@@ -30,7 +30,7 @@ def send_through(backend: NodeBackend, network: type[Network]) -> None:
     """Let the requests of a command's backend go through a network of the test's."""
     before = backend.connection.http
     backend.connection.http = httpx.Client(
-        base_url=before.base_url, headers=before.headers, transport=network(httpx.HTTPTransport())
+        base_url=before.base_url, headers=before.headers, transport=network(httpx.HTTPTransport(verify=False))
     )
     before.close()
 

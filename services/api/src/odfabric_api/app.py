@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from functools import cache
 
 from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -87,8 +88,19 @@ CORS_METHODS = ("GET", "POST")
 CORS_EXPOSED = ("ETag", "Link", "Location", "Retry-After", "Preference-Applied", "Content-Range", "X-Request-Id")
 
 
+@cache
 def application() -> ApiApplication:
-    """Routes and error answers without a node: the source of the OpenAPI document."""
+    """Routes and error answers without a node: the source of the OpenAPI document.
+
+    One for all applications of a process, which share its routes and its document: to make them takes most of a second.
+    """
+    app = _without_routes()
+    for router in ROUTERS:
+        app.include_router(router)
+    return app
+
+
+def _without_routes() -> ApiApplication:
     app = ApiApplication(
         title="odfabric",
         version="1",
@@ -99,8 +111,6 @@ def application() -> ApiApplication:
         dependencies=[Depends(check_contract)],
         generate_unique_id_function=lambda route: route.name,
     )
-    for router in ROUTERS:
-        app.include_router(router)
     app.add_exception_handler(OdfError, _answer_error)
     app.add_exception_handler(RequestValidationError, _answer_validation)
     app.add_exception_handler(HTTPException, _answer_http)
@@ -112,7 +122,9 @@ def create_app(node: Node, *, token: str) -> FastAPI:
 
     Raises InvalidRequest for a token that cannot be one.
     """
-    app = application()
+    app = _without_routes()
+    app.router.routes[:] = application().router.routes
+    app.openapi_schema = application().openapi()
     app.state.node = node
     app.state.authentication = Authentication(node, token)
     app.state.capacity = Capacity(node.settings)

@@ -54,7 +54,9 @@ class World:
         """A browser in which somebody is signed in, or nobody."""
         cookies = {PLAIN_COOKIE: self.people.session(name)} if name else {}
         headers = {**BROWSER, "origin": self.served.url, "sec-fetch-site": "same-origin"}
-        return httpx.Client(base_url=self.served.url, cookies=cookies, headers=headers, trust_env=False, timeout=20)
+        return httpx.Client(
+            base_url=self.served.url, cookies=cookies, headers=headers, trust_env=False, timeout=20, verify=False
+        )
 
 
 @pytest.fixture(scope="module")
