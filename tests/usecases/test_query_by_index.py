@@ -28,6 +28,7 @@ from odfabric.ports.engine import Engine, ProgressListener
 from odfabric.testing.changelogs import SLICE_COLUMNS, A
 from odfabric.usecases.chain.commit import PlannedCommit
 from odfabric.usecases.chain.store_slice import store_slice
+from odfabric.usecases.queries.first_rows import first_rows
 from odfabric.usecases.queries.query_data import QueryData
 from odfabric.usecases.queries.query_document import QueryForm
 from odfabric.usecases.queries.query_tables import names_records
@@ -230,3 +231,51 @@ def test_rows_and_columns_are_those_of_the_block(travelled: Travelled) -> None:
 )
 def test_the_text_says_what_is_tried_first(sql: str, named: bool) -> None:
     assert names_records(sql) == named
+
+
+LIMITED = (
+    ("select key from to_table('readings') limit 3", 3),
+    ("SELECT key, value AS v\nFROM as_at('readings', 13) AS r LIMIT 3 ;", 3),
+    ("select key from to_table('readings')", 7),
+    ("select key from to_table('readings') limit 30", 7),
+    ("select r.key from to_table('readings') r limit 0", 0),
+)
+ALL_ROWS = (
+    "select count(key) from to_table('readings')",
+    "select distinct key from to_table('readings') limit 3",
+    "select key from to_table('readings') order by key limit 3",
+    "select key from to_table('readings') where key = 'y' limit 3",
+    "select key from to_table('readings') limit all",
+    "select key from to_table('readings') limit 1 + 2",
+    "select key from to_table('readings') union select key from to_table('readings') limit 3",
+    "select key from (select key from to_table('readings') limit 3)",
+    "select key from to_table('readings') cross join as_at('readings', 13) limit 3",
+    "select key /* from x limit 1 */ from to_table('readings')",
+    "select key from readings except select key from readings limit 3",
+)
+
+
+@pytest.mark.parametrize(("sql", "count"), LIMITED, ids=range(len(LIMITED)))
+def test_a_limit_alone_reads_so_many_rows(sql: str, count: int) -> None:
+    assert first_rows(sql, 7) == count
+
+
+@pytest.mark.parametrize("sql", ALL_ROWS, ids=range(len(ALL_ROWS)))
+def test_what_looks_at_several_rows_reads_all(sql: str) -> None:
+    assert first_rows(sql, 7) is None
+
+
+def test_the_first_rows_of_the_index_suffice_for_a_limit(travelled: Travelled) -> None:
+    """Also where the state has more rows than may be sorted for an answer."""
+    node, engine = watched(travelled)
+    few = Node(node.ports, node.settings.model_copy(update={"state_rows_max": 10}))
+    whole = asked(node, f"{COLUMNS} to_table('readings')")
+    assert len(whole) == 25
+    assert by_index(engine)
+    found = asked(few, f"{COLUMNS} to_table('readings')", skip=2, limit=4)
+    assert by_index(engine)
+    assert (len(found), counted(found) <= counted(whole)) == (4, True)
+    first, second = (asked(few, f"{COLUMNS} to_table('readings')", skip=at, limit=5) for at in (0, 5))
+    assert not counted(first) & counted(second), "pages do not overlap"
+    assert len(asked(few, f"{COLUMNS} to_table('readings')")) == 25
+    assert not by_index(engine)

@@ -18,10 +18,14 @@ from odfabric.model.metadata import (
     SourceState,
     TransformSql,
 )
+from odfabric.model.operation import OperationType
 from odfabric.model.source import (
     FetchStepUrl,
+    MergeStrategy,
     MergeStrategyAppend,
     MergeStrategyLedger,
+    MergeStrategySnapshot,
+    MergeStrategyUpsertStream,
     PrepStepDecompress,
     ReadStepNdJson,
 )
@@ -55,9 +59,9 @@ def block(rows: int = 5, **given: object) -> AddData:
     ],
 )
 def test_a_place_is_known_where_nothing_comes_between(event: AddData, source: Source, message: str) -> None:
-    found = place_in_source(12, event, source, one_event_time=True)
+    found = place_in_source(12, OperationType.APPEND, event, source, one_event_time=True)
     assert (found.message, found.record, found.records) == (message, 3, 5)
-    late = place_in_source(12, event, source, one_event_time=False)
+    late = place_in_source(12, OperationType.APPEND, event, source, one_event_time=False)
     assert late.record is None
     assert "in order of event time" in late.message
 
@@ -75,12 +79,25 @@ def test_a_place_is_known_where_nothing_comes_between(event: AddData, source: So
     ],
 )
 def test_else_only_the_file_is_named(event: AddData, source: Source | None, reason: str) -> None:
-    found = place_in_source(12, event, source, one_event_time=True)
+    found = place_in_source(12, OperationType.APPEND, event, source, one_event_time=True)
     assert found.record is None
     assert found.message.startswith("one of the records of ")
     assert reason in found.message
 
 
 def test_the_only_record_of_a_block_is_the_first() -> None:
-    found = place_in_source(10, block(1, new_source_state=None), APPEND, one_event_time=False)
+    found = place_in_source(10, OperationType.APPEND, block(1, new_source_state=None), APPEND, one_event_time=False)
     assert (found.record, found.records) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "merge", [MergeStrategySnapshot(primary_key=("k",)), MergeStrategyUpsertStream(primary_key=("k",))]
+)
+@pytest.mark.parametrize(
+    ("op", "done"), [(OperationType.CORRECT_FROM, "replaced"), (OperationType.RETRACT, "taken back")]
+)
+def test_a_row_that_a_merge_withdraws_was_not_in_the_file(merge: MergeStrategy, op: OperationType, done: str) -> None:
+    found = place_in_source(12, op, block(extra=FILE), replace(POLLED, merge=merge), one_event_time=True)
+    assert (found.message, found.record) == (f"the earlier row of its key, {done} by file march.csv", None)
+    said_by_file = place_in_source(12, op, block(extra=FILE), POLLED, one_event_time=True)
+    assert said_by_file.record == 3

@@ -123,6 +123,9 @@ def _show(output: Output, answer: Mapping[str, Any], shape: WhyFormat) -> None:
         output.text("\n".join(why_tree(answer)))
     cost = answer["cost"]
     output.say(f"{counted(cost['derivations'], 'derivation')}, {counted(cost['rowsRead'], 'row')} read")
+    left = sum(one.get("end", {}).get("reason") == "depth" for one in answer["records"])
+    if left:
+        output.say(f"{counted(left, 'record')} not followed further: ask why of one of them, or with more --depth")
     if any(one.get("end", {}).get("reason") == "not-here" for one in answer["records"]):
         output.say("some inputs are on another node: --ask-peers asks the one that the dataset was pulled from")
     claimed = sum("claimedBy" in one for one in answer["records"])

@@ -70,6 +70,8 @@ def _of_record(said: Record, own: Record) -> str | None:
         return f"its row is {_changed(said['values'], own['values'])}"
     if said["depth"] == 0 and said.get("corrects") != own.get("corrects"):
         return f"it is about the record {said.get('corrects')} there, {own.get('corrects')} here"
+    if "before" in said and said["before"] != own.get("before"):
+        return f"the row before it is {_changed(said['before'], own.get('before') or {})}"
     return None
 
 
@@ -89,6 +91,11 @@ def _of_end(said: Record, own: Record) -> str | None:
     for name in ("reason", "source", "file"):
         if there.get(name) != here.get(name):
             return f"its {name} is {there.get(name)} there, {here.get(name)} here"
+    # The words are this software's; a place is a number.
+    places = [each.get("place") or {} for each in (there, here)]
+    numbers = [(place.get("record"), place.get("records")) for place in places]
+    if all(places) and numbers[0] != numbers[1]:
+        return f"its place is {places[0].get('message')} there, {places[1].get('message')} here"
     return None
 
 

@@ -5,6 +5,7 @@ Pure; owns the words. Not here: where lines go (`cli.output`).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -19,6 +20,9 @@ RANGES_SHOWN = 10
 """Ranges of offsets of one input that a line names."""
 SIGNS = {"append": "+A", "retract": "-R", "correct_from": "-C", "correct_to": "+C"}
 ROLES = ("copied", "computed", "compared", "inspected")
+GIVING = ("copied", "computed")
+"""Roles of cells that give a value; the others decide which one."""
+WITHDRAWALS = ("retract", "correct_from")
 SENTENCES = {
     "append": "was added",
     "retract": "was withdrawn",
@@ -65,7 +69,19 @@ def alias_of(answer: Answer, dataset: str) -> str:
 
 def values_text(values: Mapping[str, object]) -> str:
     """Values of a row on one line."""
-    return ", ".join(f"{name}={'null' if value is None else value}" for name, value in values.items())
+    return ", ".join(f"{name}={value_text(value)}" for name, value in values.items())
+
+
+def value_text(value: object) -> str:
+    """A value as JSON has it, a text without quotes."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _replaced(one: Record) -> str:
+    """The values that a correction takes the place of."""
+    now = one.get("values", {})
+    old = {name: value for name, value in (one.get("before") or {}).items() if value != now.get(name)}
+    return f": {values_text(old)} before" if old else ""
 
 
 def rows_text(rows: Mapping[str, Any]) -> str:
@@ -92,14 +108,31 @@ def end_text(one: Record) -> str | None:
     if file:
         state = f" of {file['name']}" if "name" in file else f" of content {file['content']}"
     place = end.get("place")
-    if place and file.get("name") and f" of file {file['name']}" in place["message"]:
+    if place and file.get("name") and f"file {file['name']}" in place["message"]:
         state = ""  # the place names it
     where = f": {place['message']}" if place else ""
-    return f"ingested by block {block['sequence']} at {block['systemTime']}{name}{state}{where}"
+    done = "withdrawn" if one.get("op") in WITHDRAWALS else "ingested"
+    return f"{done} by block {block['sequence']} at {block['systemTime']}{name}{state}{where}"
+
+
+def _end_said(one: Record) -> str | None:
+    """Why a branch goes no further, but for the depth: that is said once."""
+    return None if one.get("end", {}).get("reason") == "depth" else end_text(one)
+
+
+def _origin(one: Record) -> str | None:
+    """Of a root what is known of a record, without what other columns say."""
+    end = one.get("end")
+    if end is None or end["reason"] != "root":
+        return None
+    place, file = end.get("place", {}), end.get("file", {})
+    if "record" in place or one["op"] in WITHDRAWALS:
+        return str(place["message"]) if place else "withdrawn"
+    return f"ingested from file {file['name']}" if "name" in file else "ingested"
 
 
 def _behind(one: Record) -> str:
-    end, why = end_text(one), one.get("why")
+    end, why = _origin(one) or _end_said(one), one.get("why")
     if end is not None:
         return end
     if why is None:
@@ -127,8 +160,8 @@ def _branch(
     inner = indent + "  "
     if one.get("corrects") is not None:
         verb = "corrects" if one["op"] == "correct_to" else "withdraws"
-        yield f"{inner}it {verb} record {one['corrects']}"
-    end, why = end_text(one), one.get("why")
+        yield f"{inner}it {verb} record {one['corrects']}{_replaced(one)}"
+    end, why = _end_said(one), one.get("why")
     if end is not None:
         yield f"{inner}{end}"
     if why is not None:
@@ -147,8 +180,10 @@ def _explained(
     yield f"{indent}{_judgement(one, why)}"
     for note in why["notes"]:
         yield f"{indent}note: {note}"
-    for cell in _roles(why["cells"]):
+    for cell in _roles(why):
         yield f"{indent}{cell}"
+    if one["depth"] == 0 and why["found"] and "claimedBy" not in one:
+        yield from (f"{indent}{cell}" for cell in _from_nothing(answer, why))
     if why["byWatermark"]:
         yield f"{indent}{SENTENCES[one['op']]} because a watermark moved"
     elif why["trigger"]:
@@ -211,14 +246,42 @@ def _end_of(rows: Mapping[str, Any]) -> str:
     return f" - {rows['end']['message']}" if rows.get("end") else ""
 
 
-def _roles(cells: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """For each output column the input columns behind it, with their roles."""
+def _roles(why: Mapping[str, Any]) -> Iterator[str]:
+    """For each output column the input columns behind it, with their roles.
+
+    Where not all of the records give it a value, those that do.
+    """
     found: dict[str, dict[str, list[str]]] = {}
-    for cell in cells:
+    givers: dict[str, set[tuple[int, int]]] = {}
+    for cell in why["cells"]:
         if cell["of"] is not None:
             roles = found.setdefault(cell["of"], {}).setdefault(cell["column"], [])
             if cell["role"] not in roles:
                 roles.append(cell["role"])
+            if cell["role"] in GIVING:
+                givers.setdefault(cell["of"], set()).add((cell["input"], cell["offset"]))
     for column, behind in found.items():
         parts = [f"{name} ({', '.join(sorted(roles, key=ROLES.index))})" for name, roles in behind.items()]
-        yield f"{column} from {', '.join(parts)}"
+        yield f"{column} from {', '.join(parts)}{_of(givers.get(column, set()), why)}"
+
+
+def _of(givers: set[tuple[int, int]], why: Mapping[str, Any]) -> str:
+    """The records that give a cell its value; nothing if all of their input do."""
+    if why.get("cellsLeftOut") or not 0 < len(givers) <= RANGES_SHOWN:
+        return ""
+    parts = []
+    for rows in why["witnesses"]:
+        offsets = sorted(offset for at, offset in givers if at == rows["input"])
+        if offsets and len(offsets) < rows["count"]:
+            parts.append(f"{rows['alias']} {', '.join(map(str, offsets))}")
+    return f" of {'; '.join(parts)}" if parts else ""
+
+
+def _from_nothing(answer: Answer, why: Mapping[str, Any]) -> Iterator[str]:
+    """The cells asked for that no cell of an input gives a value."""
+    if "cells" not in answer.get("kinds", ()) or why.get("cellsLeftOut"):
+        return
+    given = {cell["of"] for cell in why["cells"]}
+    for column in answer.get("columns", ()):
+        if column not in given:
+            yield f"{column} comes from no cell of these rows: it is a constant, or no row matched"

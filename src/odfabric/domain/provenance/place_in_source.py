@@ -17,9 +17,14 @@ from odfabric.domain.ingestion.row_changes import rejected_rows
 from odfabric.domain.sources.polled_content import POLLED_BEFORE, PolledContent, polled_content
 from odfabric.model.metadata import AddData, AddPushSource, SetPollingSource
 from odfabric.model.offsets import OffsetRange
-from odfabric.model.source import MergeStrategyAppend
+from odfabric.model.operation import OperationType
+from odfabric.model.source import MergeStrategyAppend, MergeStrategySnapshot, MergeStrategyUpsertStream
 
 Source = AddPushSource | SetPollingSource
+
+_WITHDRAWS = (MergeStrategySnapshot, MergeStrategyUpsertStream)
+"""Merges that write the row which a key had before: no file has it."""
+_WITHDRAWN = {OperationType.RETRACT: "taken back", OperationType.CORRECT_FROM: "replaced"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,12 +39,16 @@ class PlaceInSource:
     records: int | None = None
 
 
-def place_in_source(offset: int, event: AddData, source: Source | None, *, one_event_time: bool) -> PlaceInSource:
+def place_in_source(
+    offset: int, op: OperationType, event: AddData, source: Source | None, *, one_event_time: bool
+) -> PlaceInSource:
     """The place of the record at `offset` of a block that was made from `source`.
 
     `one_event_time`: all records of the block have the same.
     """
     name = _name(event, source)
+    if op in _WITHDRAWN and source is not None and isinstance(source.merge, _WITHDRAWS):
+        return PlaceInSource(message=f"the earlier row of its key, {_WITHDRAWN[op]} by {name}")
     reason = _reason(event, source, one_event_time=one_event_time)
     if reason is not None or event.new_data is None:
         return PlaceInSource(message=f"one of the records of {name}: {reason}")

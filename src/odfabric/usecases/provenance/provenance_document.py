@@ -121,6 +121,8 @@ def _record_value(one: Visited, seen: Repository, *, values: bool) -> dict[str, 
     }
     if values:
         value["values"] = dict(one.record.values)
+        if one.before is not None:
+            value["before"] = dict(one.before.values)
     if one.corrects is not None:
         value["corrects"] = one.corrects
     if one.explanation is not None:

@@ -11,6 +11,7 @@ from odfabric.domain.provenance.place_in_source import PlaceInSource, Source, pl
 from odfabric.model.identity import DatasetId
 from odfabric.model.metadata import AddData, DataSlice
 from odfabric.model.multihash import Multihash
+from odfabric.model.operation import OperationType
 from odfabric.usecases.chain.moments import state_at
 from odfabric.usecases.chain.repository import Repository
 from odfabric.usecases.provenance.session_files import SessionFiles
@@ -23,7 +24,7 @@ class RootOrigins:
         self._repository, self._files = repository, files
         self._known: dict[Multihash, tuple[Source | None, bool]] = {}
 
-    def place(self, offset: int, dataset: DatasetId, link: ChainLink) -> PlaceInSource | None:
+    def place(self, offset: int, op: OperationType, dataset: DatasetId, link: ChainLink) -> PlaceInSource | None:
         """The place of a record; None for a block that is not of a source.
 
         Raises Corrupt.
@@ -34,7 +35,7 @@ class RootOrigins:
         if link.hash not in self._known:
             self._known[link.hash] = self._look(dataset, link.hash, event.new_data)
         source, one_event_time = self._known[link.hash]
-        return place_in_source(offset, event, source, one_event_time=one_event_time)
+        return place_in_source(offset, op, event, source, one_event_time=one_event_time)
 
     def _look(self, dataset: DatasetId, block: Multihash, data: DataSlice) -> tuple[Source | None, bool]:
         entry = self._repository.resolve(dataset)

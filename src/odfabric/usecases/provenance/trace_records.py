@@ -22,7 +22,7 @@ from odfabric.formats.parquet.provenance_file import ProvenanceRow, read_provena
 from odfabric.model.engine import EngineIdentity, EngineProgress
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import NANOS_PER_MILLI
-from odfabric.model.metadata import AddData, ExecuteTransform, ExecuteTransformInput, SourceState
+from odfabric.model.metadata import AddData, DataSlice, ExecuteTransform, ExecuteTransformInput, SourceState
 from odfabric.model.multihash import Multihash
 from odfabric.model.offsets import OffsetRange
 from odfabric.model.operation import OperationType
@@ -158,7 +158,7 @@ class Explanation:
 class Visited:
     """A record of a trace.
 
-    `corrects`: the record of this dataset that it corrects or withdraws.
+    `corrects`: the record of this dataset that it corrects or withdraws. `before`: the row that a correction takes the place of.
     """
 
     ref: RecordRef
@@ -166,6 +166,7 @@ class Visited:
     link: ChainLink
     record: StoredRecord
     corrects: int | None = None
+    before: StoredRecord | None = None
     explanation: Explanation | None = None
     end: End | None = None
 
@@ -231,8 +232,10 @@ class _Tracing:
 
     def _visit(self, level: Sequence[RecordRef], depth: int) -> None:
         self._store(level)
-        corrects = {} if depth else self._corrects(level)
-        found = {ref: self._found(ref, depth, corrects.get(ref)) for ref in level}
+        found = {ref: Visited(ref=ref, depth=depth, link=self._links[ref], record=self._records[ref]) for ref in level}
+        if depth == 0:
+            corrects, before = self._corrects(level), self._before(level)
+            found |= {ref: replace(found[ref], corrects=corrects.get(ref), before=before.get(ref)) for ref in level}
         groups = grouped((ref, one.link.hash, one.record.op) for ref, one in found.items())
         for number, (group, offsets) in enumerate(groups.items()):
             self._progress(EngineProgress(stage="trace", done=number, total=len(groups)))
@@ -242,7 +245,7 @@ class _Tracing:
             for ref in refs:
                 explanation, end = explained[ref]
                 if end is not None and end.reason is EndReason.ROOT:
-                    end = replace(end, place=self._origins.place(ref.offset, group.dataset, link))
+                    end = replace(end, place=self._origins.place(ref.offset, found[ref].record.op, group.dataset, link))
                 found[ref] = replace(found[ref], explanation=explanation, end=end)
         self._trace.visited.extend(found.values())
 
@@ -271,8 +274,22 @@ class _Tracing:
                 self._links[ref], self._records[ref] = link, record
             left = left[len(here) :]
 
-    def _found(self, ref: RecordRef, depth: int, corrects: int | None) -> Visited:
-        return Visited(ref=ref, depth=depth, link=self._links[ref], record=self._records[ref], corrects=corrects)
+    def _before(self, level: Sequence[RecordRef]) -> Mapping[RecordRef, StoredRecord]:
+        """The old halves of corrections: each stands before its new one."""
+        found: dict[RecordRef, StoredRecord] = {}
+        by_slice: dict[tuple[DatasetId, DataSlice], list[RecordRef]] = {}
+        for ref in level:
+            event = self._links[ref].block.event
+            assert isinstance(event, AddData | ExecuteTransform)
+            assert event.new_data is not None
+            is_new = self._records[ref].op is OperationType.CORRECT_TO
+            if is_new and ref.offset > event.new_data.offset_interval.start:
+                by_slice.setdefault((ref.dataset, event.new_data), []).append(ref)
+        for (dataset, data), refs in by_slice.items():
+            _, state = self._ports.repository.current(dataset)
+            halves = self._files.records(dataset, data, (ref.offset - 1 for ref in refs), state.vocabulary)
+            found |= {ref: half for ref in refs if (half := halves[ref.offset - 1]).op is OperationType.CORRECT_FROM}
+        return found
 
     def _corrects(self, level: Sequence[RecordRef]) -> Mapping[RecordRef, int]:
         """What corrections and withdrawals are about."""

@@ -25,6 +25,7 @@ from odfabric.model.table_function import CallRefusal, TableCall
 from odfabric.ports.engine import Engine, ProgressListener
 from odfabric.usecases.chain.moments import block_at
 from odfabric.usecases.chain.repository import Repository
+from odfabric.usecases.queries.first_rows import first_rows
 from odfabric.usecases.queries.later_names import explain_later_names
 from odfabric.usecases.queries.query_tables import NamedTable, QueryTables, names_records, table_of
 from odfabric.usecases.queries.table_functions import (
@@ -135,7 +136,13 @@ def query_data(
     _check_block_of_one(request, _read_as_known_then(request, pinned, found))
     named = [NamedTable(each.alias, table_of(each.id, each.block_hash, request.as_of, repository)) for each in pinned]
     called = [NamedTable("", what, call) for call, what in found.items()]
-    tables = QueryTables(travel, folder, tuple(named + called), rows_suffice=not names_records(request.sql))
+    tables = QueryTables(
+        travel,
+        folder,
+        tuple(named + called),
+        rows_suffice=not names_records(request.sql),
+        first=first_rows(request.sql, request.skip + min(request.limit, limits.rows_max)),
+    )
     output = folder / "answer"
     asked = QueryRequest(
         sql=request.sql,

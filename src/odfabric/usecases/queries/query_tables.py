@@ -80,13 +80,15 @@ class NamedTable:
 class QueryTables:
     """The tables of a query as inputs of the engine.
 
-    Files lie in `folder`, a session of the exchange, each slice once. `rows_suffice`: rows of an index are tried first.
+    Files lie in `folder`, a session of the exchange, each slice once. `rows_suffice`: rows of an index are tried first. `first`: any so many
+    rows of each projection suffice.
     """
 
     travel: TravelPorts
     folder: Path
     tables: tuple[NamedTable, ...]
     rows_suffice: bool
+    first: int | None = None
 
     def inputs(self, *, with_records: frozenset[int] = frozenset()) -> tuple[QueryInput, ...]:
         """An input for each table, in their order.
@@ -151,7 +153,7 @@ class QueryTables:
         columns = DataSchema(fields=row_columns(state, schema))
         try:
             if moment is None or timed is None:
-                return rows_indexed(entry, block, columns, keys, ports=self.travel)
+                return rows_indexed(entry, block, columns, keys, ports=self.travel, first=self.first)
             return rows_held_indexed(entry, block, state, columns, moment, timed, ports=self.travel)
         except LimitExceeded as error:
             _log.info("rows of %s are found by the engine: %s", entry.id, error)

@@ -83,9 +83,17 @@ def rows_unordered(
 
 
 def rows_indexed(
-    entry: CatalogEntry, block: BlockRow, schema: DataSchema, keys: Sequence[str], *, ports: TravelPorts
+    entry: CatalogEntry,
+    block: BlockRow,
+    schema: DataSchema,
+    keys: Sequence[str],
+    *,
+    ports: TravelPorts,
+    first: int | None = None,
 ) -> pa.Table | None:
     """As `rows_unordered` from the index of the rows of `keys`.
+
+    `first`: any so many rows suffice, where the index has the state at the block. The same question is answered with the same ones.
 
     None if there is none, if it cannot help, or if reading all records is less work. Raises LimitExceeded, Corrupt.
     """
@@ -93,7 +101,7 @@ def rows_indexed(
     definition = index_definition(present)
     if not isinstance(definition, IndexDefinition) or definition.keys != tuple(keys):
         return None
-    way = _way_from_index(definition, block, ports)
+    way = _way_from_index(definition, block, ports, first)
     return None if way is None else _indexed(entry, way, definition.keys, present, schema, ports)
 
 
@@ -145,7 +153,9 @@ def _taken_back(changes: Iterable[Changes]) -> Iterator[Changes]:
         yield Changes(one.rows, pc.negate(one.diffs), one.offsets)
 
 
-def _way_from_index(definition: IndexDefinition | NoIndex, block: BlockRow, ports: TravelPorts) -> _Way | None:
+def _way_from_index(
+    definition: IndexDefinition | NoIndex, block: BlockRow, ports: TravelPorts, first: int | None = None
+) -> _Way | None:
     """The way from a state of the index.
 
     None if the index cannot help, or reading all records is less work.
@@ -159,6 +169,8 @@ def _way_from_index(definition: IndexDefinition | NoIndex, block: BlockRow, port
             return None
         if block.sequence_number < frontier.since:
             return _back_from(definition, block, frontier, index, ports)
+        if first is not None and block.sequence_number < frontier.upper:
+            return _Way(list(_first(index.rows_at(definition, block.sequence_number), first)), ())
         number = min(block.sequence_number, frontier.upper - 1)
         base = list(_few(index.rows_at(definition, number), ports.rows_max))
     except (Corrupt, External, NotFound) as error:
@@ -194,6 +206,15 @@ def _between(
     definition: IndexDefinition, head: Multihash, after: Multihash | None, ports: TravelPorts
 ) -> Sequence[DataSlice]:
     return slices_up(definition.dataset, head, after=after, repository=ports.repository, blocks_max=ports.blocks_max)
+
+
+def _first(tables: Iterator[pa.Table], count: int) -> Iterator[pa.Table]:
+    """So many rows; tables after them are not made."""
+    for rows in tables:
+        yield rows.slice(0, count)
+        count -= rows.num_rows
+        if count <= 0:
+            return
 
 
 def _few(tables: Iterable[pa.Table], rows_max: int) -> Iterator[pa.Table]:

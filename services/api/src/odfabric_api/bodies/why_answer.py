@@ -69,6 +69,7 @@ class WhyRecord(Answer):
     block: WhyBlock
     values: dict[str, Any] | None = None
     corrects: int | None = Field(None, description="The record of this dataset that it corrects or withdraws")
+    before: dict[str, Any] | None = Field(None, description="The row that a correction takes the place of")
     why: Why | None = None
     claimed_by: list[str] | None = Field(
         None, description="Nodes that say so, the one that was asked first; it is not checked on this node"

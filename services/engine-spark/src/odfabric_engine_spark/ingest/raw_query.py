@@ -73,11 +73,14 @@ def run_query(request: QueryRequest, call: EngineCall) -> QueryResult:
 
 def _tables(inputs: tuple[QueryInput, ...], call: EngineCall) -> dict[str, DataFrame]:
     tables: dict[str, DataFrame] = {}
+    taken: set[str] = set()
     for number, one in enumerate(inputs):
-        if one.alias in tables:
+        if one.alias.lower() in taken:
+            # Names of tables are the same in either case: one would hide the other.
             raise refusal(
                 "inputs", f"two inputs have the alias {shown(one.alias)}", hint="give each an alias of its own"
             )
+        taken.add(one.alias.lower())
         empty = new_slice_schema((), vocabulary=one.vocabulary)
         schema = empty if one.data_schema is None else data_schema_to_arrow(one.data_schema, encodings=False)
         if (path := _rows_path(one)) is not None:

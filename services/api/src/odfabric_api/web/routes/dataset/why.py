@@ -29,6 +29,9 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 ROWS_SHOWN = 50
 """Source rows of one input on a page."""
 INT64_MAX = 2**63 - 1
+RECORDS_NAMED = 5
+"""Most records that a page names as those that give a value."""
+_GIVING = ("copied", "computed")
 _ROLES = ("copied", "computed", "compared", "inspected")
 _OP_NUMBERS = {op.word: op.value for op in OperationType}
 _Found = dict[str, Any]
@@ -140,7 +143,13 @@ def _shown(answer: Mapping[str, Any]) -> _Found:
     first = records[0]
     by_ref = {(one["dataset"], one["offset"]): one for one in records}
     why = first.get("why")
+    now = first["values"]
     return {
+        "replaced": {name: value for name, value in (first.get("before") or {}).items() if value != now.get(name)},
+        "from_cells": why is None
+        or why["cellsLeftOut"]
+        or not why["found"]
+        or any(cell["of"] is not None for cell in why["cells"]),
         "answer": answer,
         "record": first,
         "why": why,
@@ -169,6 +178,10 @@ def _sources(
             if (rows["dataset"], offset) in by_ref
         ]
         behind = dict.fromkeys(column for (_, column), role in roles.items() if role != "inspected")
+        giving = {
+            name: sorted(offset for (offset, each), role in roles.items() if each == name and role in _GIVING)
+            for name in behind
+        }
         yield {
             **rows,
             "name": known["alias"] if known else None,
@@ -179,6 +192,7 @@ def _sources(
             "behind": [
                 {
                     "column": column,
+                    "records": giving[column] if len(giving[column]) < min(rows["count"], RECORDS_NAMED + 1) else [],
                     "role": min((role for (_, name), role in roles.items() if name == column), key=_ROLES.index),
                 }
                 for column in behind
