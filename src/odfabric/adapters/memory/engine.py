@@ -451,11 +451,13 @@ def _projected(
         )
     held = records if projection.as_of is None else as_of(records, projection.as_of)
     left = rows_left(held, keyed=bool(projection.keys))
+    # Slices between may be left out, so a row is not found by counting.
+    by_offset = {record.offset: row for record, row in zip(records, rows, strict=True)}
     kept = []
     for record in reversed(held):
         if record.operation in (OperationType.APPEND, OperationType.CORRECT_TO) and left[record.row] > 0:
             left[record.row] -= 1
-            kept.append(rows[record.offset - records[0].offset])
+            kept.append(by_offset[record.offset])
     return kept[::-1]
 
 
