@@ -13,11 +13,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from odfabric.cli.backends.backend import Backend, JobFailed, source_text
+from odfabric.cli.output import counted
 from odfabric.cli.provenance.why_difference import Reached, Record, difference, kinds_of, offsets_of, says_cause
 from odfabric.errors import InvalidRequest, LimitExceeded, NotFound
 from odfabric.model.why_request import ALL_KINDS, WhyRequest
 
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
+OFFSETS_NAMED = 10
+"""Records that a line names."""
 AT_ONCE = 100
 """Records of a dataset that are explained by one call."""
 _ADVICE = {
@@ -32,12 +35,16 @@ _Ref = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class CheckedRecord:
-    """A record of an answer; `message` says what is wrong with it, if anything."""
+    """A record of an answer; `message` says what is wrong with it, if anything.
+
+    `possible`: whether it could be checked here; if not, it may be right.
+    """
 
     dataset: str
     offset: int
     alias: str
     message: str | None
+    possible: bool = True
 
     @property
     def name(self) -> str:
@@ -115,7 +122,30 @@ def check_answer(backend: Backend, answer: Answer, *, whole: bool = False) -> It
                     # Records that are explained together share a budget.
                     here = _explained(backend, dataset, [one], wish)[one["offset"]]
                     message = here if isinstance(here, str) else difference(one, here, answer, known)
-                yield CheckedRecord(dataset, one["offset"], names.get(dataset, dataset), message)
+                # Without its inputs this node has a record, and no explanation of it.
+                possible = not isinstance(here, str) and not (one.get("why") and here.get("why") is None)
+                yield CheckedRecord(dataset, one["offset"], names.get(dataset, dataset), message, possible)
+
+
+def verdict_lines(checked: Sequence[CheckedRecord]) -> Iterator[str]:
+    """How many records are as the answer says, wrong, or cannot be checked; then each that is wrong.
+
+    Those that cannot be checked for one reason share a line.
+    """
+    possible = [one for one in checked if one.possible]
+    wrong = [one for one in possible if one.message is not None]
+    others = [one for one in checked if not one.possible]
+    verdict = f"{len(wrong)} wrong" if wrong else "all as the answer says" if possible else ""
+    said = f"{counted(len(possible), 'record')} checked{': ' if verdict else ''}{verdict}"
+    yield said + (f"; {len(others)} could not be checked here" if others else "")
+    for one in wrong:
+        yield f"  {one.name}: {one.message}"
+    by_reason: dict[tuple[str, str | None], list[str]] = {}
+    for one in others:
+        by_reason.setdefault((one.alias, one.message), []).append(str(one.offset))
+    for (alias, message), offsets in by_reason.items():
+        named = ", ".join(offsets[:OFFSETS_NAMED]) + (", .." if len(offsets) > OFFSETS_NAMED else "")
+        yield f"  {alias} {named}: {message}"
 
 
 def _kinds(answer: Answer, *, cause: bool) -> tuple[str, ...]:

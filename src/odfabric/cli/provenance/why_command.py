@@ -93,20 +93,25 @@ def why(
 
 def _check(backend: Backend, output: Output, path: str, *, whole: bool) -> None:
     """Hold an answer against the datasets here; exit code 1 if they differ."""
-    from odfabric.cli.provenance.why_check import check_answer, read_answer
+    from odfabric.cli.provenance.why_check import check_answer, read_answer, verdict_lines
 
     checked = list(check_answer(backend, read_answer(path), whole=whole))
     wrong = [one for one in checked if one.message is not None]
     if output.as_json:
         errors = [
-            {"dataset": one.dataset, "offset": one.offset, "record": one.name, "message": one.message} for one in wrong
+            {
+                "dataset": one.dataset,
+                "offset": one.offset,
+                "record": one.name,
+                "message": one.message,
+                "possible": one.possible,
+            }
+            for one in wrong
         ]
-        output.document({"ok": not wrong, "checked": len(checked), "errors": errors})
+        output.document({"ok": not wrong, "checked": sum(one.possible for one in checked), "errors": errors})
     else:
-        count = "1 record" if len(checked) == 1 else f"{len(checked)} records"
-        output.result(None, f"{count} checked: {f'{len(wrong)} wrong' if wrong else 'all as the answer says'}")
-        for one in wrong:
-            output.result(None, f"  {one.name}: {one.message}")
+        for line in verdict_lines(checked):
+            output.result(None, line)
     if wrong:
         raise typer.Exit(1)
 

@@ -126,9 +126,10 @@ def _origin(one: Record) -> str | None:
     if end is None or end["reason"] != "root":
         return None
     place, file = end.get("place", {}), end.get("file", {})
-    if "record" in place or one["op"] in WITHDRAWALS:
-        return str(place["message"]) if place else "withdrawn"
-    return f"ingested from file {file['name']}" if "name" in file else "ingested"
+    done = "withdrawn" if one["op"] in WITHDRAWALS else "ingested"
+    if "record" in place or (place and done == "withdrawn"):
+        return f"{done}: {place['message']}"
+    return f"{done} from file {file['name']}" if "name" in file else done
 
 
 def _behind(one: Record) -> str:
