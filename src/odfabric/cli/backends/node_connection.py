@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from ssl import PROTOCOL_TLS_CLIENT, SSLContext
 
 import httpx
 
@@ -40,9 +41,9 @@ class NodeConnection:
         self.has_token = bool(token)
         headers = {"authorization": f"Bearer {token}"} if token else {}
         timeout = httpx.Timeout(ANSWER_S_MAX, connect=CONNECT_S_MAX)
-        # To read the authorities takes 30 ms, which an address without TLS does not need: no redirect is followed to one with it.
-        secured = address.scheme == "https"
-        self.http = httpx.Client(base_url=address, headers=headers, timeout=timeout, trust_env=False, verify=secured)
+        # To read the authorities takes 30 ms, which an address without TLS does not need: there nobody is trusted.
+        verify = True if address.scheme == "https" else SSLContext(PROTOCOL_TLS_CLIENT)
+        self.http = httpx.Client(base_url=address, headers=headers, timeout=timeout, trust_env=False, verify=verify)
         self._has_answered = False
 
     def close(self) -> None:
