@@ -38,7 +38,11 @@ _BY_FILE = ("--dist", "loadfile", "--no-loadscope-reorder")
 _OF_ENGINES, _OF_USERS = "tests/services/engine", "tests/acceptance"
 TEST_STAGES: dict[str, tuple[str, ...]] = {
     # They wait for disks, for servers and for processes that they start, so that two would leave a core idle.
-    "tests": ("-n", "4", "-m", "not spark and not acceptance and not alone and not perf"),
+    "tests": (
+        *("-n", "4", "-m", "not spark and not acceptance and not alone and not perf"),
+        # All tests of these folders have the folder's marker: to read them would only take time.
+        *(f"--ignore={_OF_USERS}", "--ignore=tests/perf"),
+    ),
     "tests with Spark": (
         *("-n", "2", *_BY_FILE),
         *("-m", "spark and not acceptance and not alone and not perf", _OF_ENGINES),

@@ -20,12 +20,12 @@ import httpx
 from odfabric.domain.people.access import LOCAL_ACCOUNT
 from odfabric.domain.people.dataset_search import Narrowing
 from odfabric.formats.manifests.manifest_yaml import parse_snapshots
+from odfabric.garbage import keep_for_good
 from odfabric.model.identity import DatasetAlias, Name
 from odfabric.settings import Settings
 from odfabric.usecases.people.sign_in import open_session
 from odfabric.wiring import Node, open_node, prepare_workspace
 from odfabric_api.bodies.search_request import ChangedWithin
-from odfabric_api.server import keep_for_good
 from odfabric_api.sessions import PLAIN_COOKIE
 from tests.perf.many_datasets import ManyDatasets, local_and_others
 from tests.services.api.serving import serving

@@ -9,6 +9,10 @@ import os
 import sys
 from pathlib import Path
 
+from odfabric.garbage import collect_rarely, keep_for_good
+
+collect_rarely()  # before the imports, which make most of what there will be
+
 from odfabric.adapters.system.owner import end_with_owner
 from odfabric.errors import OdfError
 from odfabric.settings import Settings, read_settings
@@ -16,7 +20,7 @@ from odfabric.telemetry import start_logging
 from odfabric.wiring import open_node
 from odfabric.wiring.monitoring.tracing import tracing
 from odfabric_api.app import create_app
-from odfabric_api.server import ApiServer, keep_for_good, listening_socket, url_of
+from odfabric_api.server import ApiServer, listening_socket, url_of
 
 _log = logging.getLogger(__name__)
 

@@ -5,7 +5,6 @@ Owns how an application is served; used by the process and by tests alike. Not h
 
 from __future__ import annotations
 
-import gc
 import socket
 
 import uvicorn
@@ -51,15 +50,6 @@ def url_of(listening: socket.socket) -> str:
     """The address as clients write it."""
     host, port = listening.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-def keep_for_good() -> None:
-    """Keep what the process has now out of later garbage collections.
-
-    It is mostly modules: one collection of them stops every request for a quarter of a second. Measured by
-    `tests.perf.node.bench_console`."""
-    gc.collect()
-    gc.freeze()
 
 
 def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:

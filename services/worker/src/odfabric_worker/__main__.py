@@ -9,6 +9,10 @@ import signal
 import socket
 import sys
 
+from odfabric.garbage import collect_rarely, keep_for_good
+
+collect_rarely()  # before the imports, which make most of what there will be
+
 from prometheus_client import start_http_server
 
 from odfabric.adapters.system.owner import end_with_owner
@@ -84,6 +88,7 @@ def _work(settings: Settings, options: argparse.Namespace) -> None:
                 settings.worker_metrics_port, addr=settings.worker_metrics_host, registry=node.status.registry
             )
         runner = _runner(node)
+        keep_for_good()
         runner.start()
         if options.ready_file:
             with open(options.ready_file, "w") as ready:
