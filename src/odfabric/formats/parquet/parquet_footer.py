@@ -76,6 +76,12 @@ class ChunkClaim:
     bounds: tuple[Bound, Bound] | None
     stated: tuple[tuple[bytes | None, bytes | None], ...] = ()
     """All pairs of a least and a greatest value, also the old ones and those without an order, as they are written."""
+    is_stated_in_order: bool = False
+    """Whether the first of these pairs is a new one."""
+    page_bounds: tuple[int, int] | None = None
+    """Where the bounds of its pages are: place and bytes."""
+    page_places: tuple[int, int] | None = None
+    """Where the first rows of its pages are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +159,17 @@ def _chunk(found: Struct, ordered: bool) -> ChunkClaim:
         nulls=nulls if isinstance(nulls, int) else None,
         bounds=_bounds(told, physical) if ordered else None,
         stated=tuple(_stated(told)),
+        is_stated_in_order=5 in told or 6 in told,
+        page_bounds=_place(found, 6),
+        page_places=_place(found, 4),
     )
+
+
+def _place(found: Struct, number: int) -> tuple[int, int] | None:
+    """The place of an index, and after it its size; None without one."""
+    if number not in found:
+        return None
+    return _count(found, number), _count(found, number + 1)
 
 
 def _stated(told: Struct) -> Iterator[tuple[bytes | None, bytes | None]]:

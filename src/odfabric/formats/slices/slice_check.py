@@ -27,7 +27,7 @@ from odfabric.formats.slices.logical_hash import LogicalDigest, LogicalHasher
 from odfabric.formats.slices.logical_hash_values import Mask, validity
 from odfabric.formats.slices.slice_parquet import SliceReader, normal_schema
 from odfabric.formats.slices.slice_schema import null_problems, types_interchangeable
-from odfabric.formats.slices.statistics_check import StatisticsCheck, footer_of
+from odfabric.formats.slices.statistics_check import statistics_check
 from odfabric.model.data_schema import DataSchema
 from odfabric.model.instant import (
     FIRST_INSTANT,
@@ -81,12 +81,11 @@ def examine_slice(source: Source, rules: SliceRules) -> ExaminedSlice:
 
     Raises InvalidData for a file that is no slice, IncompatibleSchema.
     """
-    footer = footer_of(source)
     with open_parquet(source) as file:
         schema = arrow_schema_of(file)
         hasher = LogicalHasher(schema)
         checks = _Checks(SliceReader(file, _name(source), rules.vocabulary, schema=schema), rules)
-        statistics = StatisticsCheck(footer, file.schema_arrow)
+        statistics = statistics_check(source, file.schema_arrow)
         for batch in batches_of(file, schema=schema):
             hasher.update(batch)
             checks.take(batch)

@@ -14,15 +14,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from odfabric.errors import InvalidData
+from odfabric.formats.parquet.parquet_footer import footer_bytes, read_footer
 from odfabric.formats.parquet.parquet_reading import arrow_schema_of, batches_of, open_parquet
-from odfabric.formats.slices.statistics_check import StatisticsCheck, footer_of
+from odfabric.formats.slices.statistics_check import statistics_check
 from tests.support.lying_slices import write_lying
 
 
 def problems(source: Path | io.BytesIO) -> list[str]:
-    footer = footer_of(source)
     with open_parquet(source) as file:
-        check = StatisticsCheck(footer, file.schema_arrow)
+        check = statistics_check(source, file.schema_arrow)
         for batch in batches_of(file, schema=arrow_schema_of(file)):
             check.take(batch)
     return check.problems()
@@ -73,7 +74,7 @@ def test_nulls_are_counted(tmp_path: Path) -> None:
     pq.write_table(rows, tmp_path / "file")
     with open_parquet(tmp_path / "file") as file:
         pq.write_table(stated, tmp_path / "other")
-        check = StatisticsCheck(footer_of(tmp_path / "other"), file.schema_arrow)
+        check = statistics_check(tmp_path / "other", file.schema_arrow)
         check.take(rows.to_batches()[0])
     assert check.problems() == ["the statistics of column `c` in row group 1 count 0 nulls, its rows have 1"]
 
@@ -82,11 +83,33 @@ def test_a_group_is_judged_by_its_own_rows(tmp_path: Path) -> None:
     table = pa.table({"c": pa.array(range(100), pa.int64())})
     pq.write_table(table, tmp_path / "file", row_group_size=7)
     assert problems(tmp_path / "file") == []
-    footer = footer_of(tmp_path / "file")
-    check = StatisticsCheck(footer, table.schema)
+    check = statistics_check(tmp_path / "file", table.schema)
     for batch in pa.table({"c": pa.array([*range(50), 0, *range(51, 100)], pa.int64())}).to_batches(11):
         check.take(batch)
     assert ["row group 8" in each for each in check.problems()] == [True]
+
+
+def test_a_page_is_judged_by_its_own_rows(tmp_path: Path) -> None:
+    """The bounds of the group hold, those of a page do not."""
+    table = pa.table({"c": pa.array(range(100), pa.int64())})
+    pq.write_table(table, tmp_path / "file", write_page_index=True, max_rows_per_page=10, write_batch_size=10)
+    assert problems(tmp_path / "file") == []
+    check = statistics_check(tmp_path / "file", table.schema)
+    for batch in pa.table({"c": pa.array([*range(50), 0, *range(51, 100)], pa.int64())}).to_batches(7):
+        check.take(batch)
+    assert ["row group 1 say that no value is less" in each for each in check.problems()] == [True]
+
+
+def test_a_page_index_of_other_pages_is_none(tmp_path: Path) -> None:
+    table = pa.table({"c": pa.array(range(100), pa.int64())})
+    pq.write_table(table, tmp_path / "file", write_page_index=True, max_rows_per_page=10, write_batch_size=10)
+    data = (tmp_path / "file").read_bytes()
+    chunk = read_footer(footer_bytes(io.BytesIO(data), bytes_max=1 << 20)).groups[0].chunks[0]
+    assert chunk.page_bounds is not None
+    start, size = chunk.page_bounds
+    for wrong in (b"\x00" * size, data[start : start + size - 1] + b"\x19", b"\xff" * size):
+        with pytest.raises(InvalidData):
+            problems(io.BytesIO(data[:start] + wrong + data[start + size :]))
 
 
 def test_texts_that_a_dictionary_holds_are_judged(tmp_path: Path) -> None:
@@ -94,7 +117,7 @@ def test_texts_that_a_dictionary_holds_are_judged(tmp_path: Path) -> None:
     pq.write_table(table, tmp_path / "file")
     assert problems(tmp_path / "file") == []
     with open_parquet(tmp_path / "file") as file:
-        check = StatisticsCheck(footer_of(tmp_path / "file"), file.schema_arrow)
+        check = statistics_check(tmp_path / "file", file.schema_arrow)
         check.take(pa.table({"c": pa.array(["a", "c", "a"]).dictionary_encode()}).to_batches()[0])
     assert len(check.problems()) == 1
 
@@ -125,9 +148,11 @@ KINDS = (
 )
 
 
-@given(TABLES, st.integers(1, 50), st.sampled_from(["1.0", "2.4", "2.6"]))
+@given(TABLES, st.integers(1, 50), st.sampled_from(["1.0", "2.4", "2.6"]), st.integers(1, 20))
 @settings(max_examples=80, deadline=None)
-def test_what_an_honest_writer_says_is_never_refused(rows: list[tuple[Any, ...]], size: int, version: str) -> None:
+def test_what_an_honest_writer_says_is_never_refused(
+    rows: list[tuple[Any, ...]], size: int, version: str, page: int
+) -> None:
     columns = [[row[at] for row in rows] for at in range(len(KINDS))]
     table = pa.table(
         {f"c{at}": pa.array(values, kind) for at, (values, kind) in enumerate(zip(columns, KINDS, strict=True))}
@@ -144,6 +169,9 @@ def test_what_an_honest_writer_says_is_never_refused(rows: list[tuple[Any, ...]]
         row_group_size=size,
         version=version,
         use_deprecated_int96_timestamps=size % 2 == 0,
+        write_page_index=size % 3 > 0,
+        max_rows_per_page=page,
+        write_batch_size=1,
     )
     file.seek(0)
     assert problems(file) == []
