@@ -156,9 +156,9 @@ class StatisticsCheck:
 
 
 def statistics_check(source: Source, schema: pa.Schema) -> StatisticsCheck:
-    """The check of a file; `schema` is that of the file as Arrow reads it, without hints.
+    """The check of a file.
 
-    Raises InvalidData, LimitExceeded.
+    `schema` is that of the file as Arrow reads it, without hints. Raises InvalidData, LimitExceeded.
     """
     if isinstance(source, Path):
         with source.open("rb") as file:
@@ -254,7 +254,10 @@ def _value(raw: bytes, physical: Physical, kind: pa.DataType) -> _Value | None:
 
 
 def _least_and_greatest(column: pa.Array, stored: pa.DataType) -> tuple[_Value, _Value]:
-    """Of a column with a value, in the order of statistics; `stored` is the type that the file has for it."""
+    """Of a column with a value, in the order of statistics.
+
+    `stored` is the type that the file has for it.
+    """
     if types.is_dictionary(column.type):
         column = column.dictionary_decode()
     kind = column.type

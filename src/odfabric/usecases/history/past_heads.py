@@ -53,7 +53,7 @@ class PastHeads:
         return found
 
     def was_here(self, dataset: DatasetId, block: Multihash) -> bool:
-        """Whether the store has a block, of whatever history."""
+        """Whether the store has a block, of any history."""
         return self.repository.objects.stat(block_key(dataset, block)) is not None
 
     def _by_log(self, dataset: DatasetId, read: Multihash, records: Sequence[Rewrite]) -> Sequence[Rewrite] | None:

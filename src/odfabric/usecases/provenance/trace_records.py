@@ -398,7 +398,7 @@ class _Tracing:
         except (LimitExceeded, InvalidQuery) as error:
             return self._ended(error, depth)
         except (NotFound, Corrupt, ChainsDiverged):
-            # Blocks from before a compaction go with time. Whatever else cannot be read is damage.
+            # Blocks from before a compaction go with time. Anything else that cannot be read is damage.
             event, histories = link.block.event, self._ports.histories
             assert isinstance(event, ExecuteTransform)
             if not (gone := [one for one in histories.since(event) if histories.is_gone(one)]):
