@@ -365,7 +365,7 @@ def test_the_answers_after(story: Story, told: Told) -> None:
 
 
 class TestDamage:
-    """What cannot be read although it should be there is damage, whatever happened to the input."""
+    """What cannot be read although it should be there is damage."""
 
     def lose(self, story: Story, entry: CatalogEntry) -> None:
         """The newest slice of a dataset."""

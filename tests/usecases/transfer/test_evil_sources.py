@@ -134,7 +134,7 @@ def test_rows_of_another_block(parties: Parties) -> None:
 
 
 def test_statistics_that_would_hide_rows(parties: Parties, tmp_path: Path) -> None:
-    """All is as it should be, but readers would skip the slice: rows are said to happen a day later."""
+    """All fits, but readers would skip it: rows are said to happen a day later."""
     from dataclasses import replace as changed
 
     block = head_block(parties)

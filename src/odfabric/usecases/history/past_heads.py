@@ -67,7 +67,10 @@ class PastHeads:
         return rewrites_since(read, (self._logged(dataset, move, records) for move in moves))
 
     def _moves_down(self, dataset: DatasetId, newest: int, read: Multihash) -> Iterator[HeadMove]:
-        """Entries of the log, newest first, without those that went forwards from and to other blocks."""
+        """Entries of the log, newest first.
+
+        Without those that went forwards from and to other blocks.
+        """
         sought = str(read).encode()
         last = max(0, newest + 1 - self.entries_max)
         end = newest + 1

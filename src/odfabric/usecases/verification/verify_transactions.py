@@ -167,7 +167,10 @@ def _outcome(verification: Verification, transaction: _Transaction) -> _Outcome:
 def _not_run(
     verification: Verification, link: ChainLink, event: ExecuteTransform, error: OdfError
 ) -> _Stopped | _Collected:
-    """Why a transaction cannot be run again: damage, unless what it read was collected."""
+    """Why a transaction cannot be run again.
+
+    Damage, unless what it read was collected.
+    """
     histories = verification.histories
     if histories is not None and isinstance(error, NotFound | Corrupt | ChainsDiverged):
         gone = [one for one in histories.since(event) if histories.is_gone(one)]

@@ -85,6 +85,23 @@ def test_a_dataset_that_is_computed_from_it_says_so(ann: httpx.Client, browsers:
     assert (found["alias"], found["kind"]) == ("ann/cities", "reset")
 
 
+def test_after_a_compaction_it_says_that_the_rows_are_the_same(ann: httpx.Client, browsers: Browsers) -> None:
+    memory, subject = browsers.people.memory, browsers.people.subject("ann")
+    manifest = DERIVED.replace("name: copied", "name: ann/copied").replace("readings", "ann/cities", 1)
+    manifest = manifest.replace("FROM readings", "FROM `ann/cities`")
+    assert ann.post("/datasets", content=manifest, headers={"content-type": "application/yaml"}).status_code == 201
+    derived = memory.node.datasets.page(by=subject, after=None, limit=9)[1]
+    memory.finish(memory.node.requests.pull(PullRequest(dataset=derived.id, alias=derived.alias), by=subject))
+    queued = ann.post("/ann/cities/-/compact", data={"confirm": "ann/cities"})
+    memory.finish(memory.node.jobs.get(queued.headers["location"].rpartition("/")[2], by=subject))
+    shown = text_of(ann.get("/ann/copied"))
+    assert "The history of the input ann/cities was rewritten (compacted)" in shown
+    assert "The rows that were read are the same." in shown
+    answer = ann.get("/ann/copied/history").json()
+    assert [one["keepsRows"] for one in answer["rewrittenInputs"]] == [True]
+    assert ann.get("/ann/cities/history").json()["rewrites"][0]["rowsKept"] == 3
+
+
 def test_who_vouches_is_on_the_page(ann: httpx.Client, browsers: Browsers) -> None:
     memory, subject = browsers.people.memory, browsers.people.subject("ann")
     (cities,) = memory.node.datasets.page(by=subject, after=None, limit=1)
