@@ -133,3 +133,12 @@ def test_a_file_of_any_length_is_read_to_its_limit(shared: Path) -> None:
     for act in (remote.head, lambda: remote.block(BLOCK), destination(shared).head):
         with pytest.raises(OdfError):
             act()
+
+
+def test_a_search_of_a_folder_looks_at_no_more_places_than_its_limit(shared: Path) -> None:
+    for number in range(20):
+        (shared / f"many-{number:02}/refs").mkdir(parents=True)
+        (shared / f"many-{number:02}/refs/head").write_text("x")
+    found = stores(shared).datasets(f"file://{shared}", limit=7)
+    assert 0 < len(found) <= 7
+    assert len(stores(shared).datasets(f"file://{shared}", limit=100)) == 20

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import tarfile
+import tracemalloc
 from contextlib import suppress
 
 import pytest
@@ -71,6 +72,18 @@ def test_a_bomb_is_not_unpacked() -> None:
     with pytest.raises(LimitExceeded) as refused:
         read_archive(gzip.compress(bytes(50_000_000)), LIMITS)
     assert refused.value.limit == "smart_archive_bytes_max"
+
+
+def test_a_bomb_takes_no_more_memory_than_the_limit() -> None:
+    """It is refused either way: what counts is that its bytes are never there."""
+    bomb, maximum = gzip.compress(bytes(64 << 20)), 1 << 20
+    tracemalloc.start()
+    try:
+        with pytest.raises(LimitExceeded):
+            read_archive(bomb, ArchiveLimits(blocks_max=10, block_bytes_max=maximum, bytes_max=maximum))
+        assert tracemalloc.get_traced_memory()[1] < 8 * maximum
+    finally:
+        tracemalloc.stop()
 
 
 def test_limits_of_blocks() -> None:
