@@ -159,6 +159,21 @@ def test_a_report_with_other_members_or_proof_is_refused(memory: MemoryNode, der
     assert memory.node.reports.of_dataset(derived) == []
 
 
+def test_a_signed_report_is_no_deeper_than_eight_levels(memory: MemoryNode, derived: CatalogEntry) -> None:
+    """Its signature is right: it is the depth alone that is refused."""
+    report = verify(memory, derived)["report"]["report"]
+
+    def signed(levels: int) -> bytes:
+        deep: object = "x"
+        for _ in range(levels):
+            deep = [deep]
+        return report_text(signed_report({**report, "skipped": deep}, private=bytes([9]) * 32)).encode()
+
+    assert read_signed_report(signed(4)).ok
+    with pytest.raises(InvalidData, match="no verification report"):
+        read_signed_report(signed(12))
+
+
 @pytest.mark.parametrize(
     "data",
     [
