@@ -23,6 +23,11 @@ class HistorySettings(BaseSettings):
         ge=0,
         description="How far ahead of the clock a watermark may be set without force, in seconds; it never goes back",
     )
-    replays_at_once: int = Field(2, ge=1, le=64, description="Transactions that one verification runs again at a time")
+    replays_at_once: int = Field(
+        2,
+        ge=1,
+        le=64,
+        description="Transactions that one verification runs again at a time, and blocks whose objects it checks at a time",
+    )
     reports_per_dataset_max: int = Field(100, ge=1, description="Signers whose verification reports one dataset keeps")
     compaction_blocks_max: int = Field(1_000_000, ge=1, description="Longest chain that is compacted")

@@ -1,6 +1,6 @@
 """Verification: a long chain by metadata, and replays on one core and on two.
 
-    PYTHONPATH=src:. .odf/venv/bin/python tests/perf/bench_verify.py [--blocks 100000] [--transactions 24] [--rows 20000] [--rounds 5]
+    PYTHONPATH=src:. .odf/venv/bin/python tests/perf/bench_verify.py [--blocks 100000] [--transactions 24] [--rows 20000] [--rounds 5] [--kept FOLDER]
 
 Prints blocks/s of `verify --metadata-only` over a chain in a folder, then seconds of a verification with replay by a warm engine: on one core
 with one replay at a time, and on two with two, by turns, with medians and the ratio of each turn. Each engine is started with the cores that
@@ -81,10 +81,11 @@ def metadata_only(blocks: int) -> None:
     print(f"metadata alone: {blocks:,} blocks in {seconds:.1f} s: {blocks / seconds:,.0f} blocks/s")
 
 
-def replays(transactions: int, rows: int, rounds: int) -> None:
+def replays(transactions: int, rows: int, rounds: int, kept: Path | None) -> None:
     chance = random.Random(1)
     with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
+        place = kept or Path(folder)
+        place.mkdir(parents=True, exist_ok=True)
 
         def odf(*arguments: str, **environment: str) -> None:
             command = [sys.executable, "-P", "-m", "odfabric.cli", *arguments]
@@ -93,17 +94,19 @@ def replays(transactions: int, rows: int, rounds: int) -> None:
             )
             assert found.returncode == 0, found.stderr
 
-        (place / "manifests.yaml").write_text(MANIFESTS)
-        odf("init")
-        odf("add", "manifests.yaml")
-        for number in range(transactions):
-            lines = (
-                f'{{"event_time":"2026-01-01T00:{number % 60:02}:00Z","city":"c{n % 97}","value":{chance.randrange(1000)}}}'
-                for n in range(rows)
-            )
-            (place / "rows.ndjson").write_text("\n".join(lines))
-            odf("ingest", "readings", "rows.ndjson")
-            odf("pull", "high")
+        if not (place / "filled").exists():
+            (place / "manifests.yaml").write_text(MANIFESTS)
+            odf("init")
+            odf("add", "manifests.yaml")
+            for number in range(transactions):
+                lines = (
+                    f'{{"event_time":"2026-01-01T00:{number % 60:02}:00Z","city":"c{n % 97}","value":{chance.randrange(1000)}}}'
+                    for n in range(rows)
+                )
+                (place / "rows.ndjson").write_text("\n".join(lines))
+                odf("ingest", "readings", "rows.ndjson")
+                odf("pull", "high")
+            (place / "filled").touch()
         taken = _in_turns(odf, place, rounds)
     for cores, measures in taken.items():
         wall, processor, without = (statistics.median(column) for column in zip(*measures, strict=True))
@@ -174,10 +177,12 @@ def main() -> None:
     parser.add_argument("--transactions", type=int, default=24)
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--kept", type=Path, help="folder of a workspace that is filled once, for one number of rows")
     given = parser.parse_args()
-    metadata_only(given.blocks)
+    if given.blocks:
+        metadata_only(given.blocks)
     if given.transactions:
-        replays(given.transactions, given.rows, given.rounds)
+        replays(given.transactions, given.rows, given.rounds, given.kept)
 
 
 if __name__ == "__main__":

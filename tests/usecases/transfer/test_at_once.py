@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfabric.errors import Determinate
-from odfabric.usecases.transfer.at_once import each_at_once, few_threads
+from odfabric.usecases.transfer.at_once import each_at_once, few_threads, in_order
 
 WAIT_S_MAX = 30.0
 
@@ -93,3 +93,42 @@ def test_the_first_failure_ends_what_has_not_begun() -> None:
     with pytest.raises(Determinate):
         list(each_at_once((partial(work, number) for number in range(100)), at_once=3))
     assert len(begun) <= 3
+
+
+@given(st.lists(st.integers(), max_size=20), st.integers(1, 4))
+def test_law_results_in_order_are_those_of_one_thread(numbers: list[int], at_once: int) -> None:
+    works = [partial(lambda number: (number, -number), number) for number in numbers]
+    assert list(in_order(works, at_once=at_once)) == [work() for work in works]
+
+
+def test_works_in_order_run_together_and_wait_for_the_slow_one() -> None:
+    crowd, numbers = Crowd(together=2), range(7)
+
+    def work(number: int) -> int:
+        crowd.enter()
+        return number
+
+    assert list(in_order((partial(work, number) for number in numbers), at_once=2)) == list(numbers)
+    assert crowd.most == 2
+
+
+def test_works_in_order_end_with_the_first_failure_and_when_closed() -> None:
+    begun: list[int] = []
+    names = {thread.name for thread in threading.enumerate()}
+
+    def work(number: int) -> int:
+        begun.append(number)
+        if number == 4:
+            raise Determinate("work 4 failed")
+        return number
+
+    found = in_order((partial(work, number) for number in range(100)), at_once=2)
+    assert next(found) == 0
+    with pytest.raises(Determinate, match="work 4 failed"):
+        list(found)
+    assert len(begun) <= 9
+    assert {thread.name for thread in threading.enumerate()} == names
+    other = in_order((partial(work, number) for number in range(50, 100)), at_once=3)
+    assert next(other) == 50
+    other.close()
+    assert {thread.name for thread in threading.enumerate()} == names

@@ -1,4 +1,4 @@
-"""Several works at a time, with what they give as they end.
+"""Several works at a time, with what they give as they end, or in their order.
 
 Invariant: no more than `at_once` works have begun and not ended; the first that fails ends the rest before its error is raised, so nothing
 goes on behind the caller's back. With one at a time no thread is made, and the order of calls is that of the works.
@@ -6,7 +6,8 @@ goes on behind the caller's back. With one at a time no thread is made, and the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from itertools import islice
@@ -34,6 +35,28 @@ def each_at_once(works: Iterable[Callable[[], T]], *, at_once: int) -> Iterator[
                 result = one.result()
                 begun |= {threads.submit(work) for work in islice(waiting, 1)}
                 yield result
+    finally:
+        threads.shutdown(wait=True, cancel_futures=True)
+
+
+def in_order(works: Iterable[Callable[[], T]], *, at_once: int) -> Generator[T]:
+    """The results, in the order of the works.
+
+    No more than twice as many as run have begun or wait to be taken. Raises what the first failing work raises.
+    """
+    if at_once <= 1:
+        for work in works:
+            yield work()
+        return
+    threads = ThreadPoolExecutor(at_once, thread_name_prefix="in-order")
+    begun: deque[Future[T]] = deque()
+    try:
+        for work in works:
+            if len(begun) == 2 * at_once:
+                yield begun.popleft().result()
+            begun.append(threads.submit(work))
+        while begun:
+            yield begun.popleft().result()
     finally:
         threads.shutdown(wait=True, cancel_futures=True)
 

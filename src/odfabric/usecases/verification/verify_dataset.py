@@ -8,31 +8,23 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
-from odfabric.domain.chain.references import named_objects
-from odfabric.domain.chain.state import ChainState, apply
-from odfabric.domain.chain.verify import ProblemKind, verify_checkpoint, verify_links
-from odfabric.domain.chain.walk import ChainLink
+from odfabric.domain.chain.verify import ProblemKind, verify_links
 from odfabric.domain.people.access import Subject
-from odfabric.errors import Corrupt, InvalidData, NotFound
-from odfabric.formats.identifiers.dataset_layout import CHECKPOINTS, DATA, head_key, object_key
-from odfabric.formats.identifiers.physical_hash import physical_hash
+from odfabric.errors import Corrupt, NotFound
+from odfabric.formats.identifiers.dataset_layout import head_key
 from odfabric.formats.jobs.verify_request import read_verify_request, verify_members, write_verify_request
-from odfabric.formats.slices.checkpoint_header import checkpoint_bases
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.engine import EngineProgress
 from odfabric.model.jobs.job import Job, JobKind, NewJob
 from odfabric.model.jobs.requests import VerifyRequest
-from odfabric.model.metadata import AddData, Checkpoint, DatasetKind, DataSlice, ExecuteTransform
+from odfabric.model.metadata import DatasetKind
 from odfabric.model.multihash import Multihash
 from odfabric.ports.datasets.exchange import Exchange
 from odfabric.ports.engine import Engine
 from odfabric.ports.jobs.jobs import Jobs
 from odfabric.ports.node.clock import Clock, Entropy
-from odfabric.usecases.chain.check_slice import slice_problems
 from odfabric.usecases.chain.repository import Repository
 from odfabric.usecases.jobs.job_actor import account_of, envelope_of
 from odfabric.usecases.jobs.job_run import JobRun
@@ -46,6 +38,7 @@ from odfabric.usecases.verification.verification_run import (
     VerifyOptions,
 )
 from odfabric.usecases.verification.verify_heads import StoredLogs, verify_heads
+from odfabric.usecases.verification.verify_objects import verify_objects
 from odfabric.usecases.verification.verify_transactions import links_of, verify_transactions
 
 
@@ -78,7 +71,7 @@ def verify_dataset(
     hashes = _verify_metadata(verification, until)
     first = 0 if verification.problems else verification.first_checked(hashes)
     if options.data:
-        _verify_objects(verification, hashes, first)
+        verify_objects(verification, hashes, first)
     if options.replay and not verification.problems and entry.kind is DatasetKind.DERIVATIVE:
         verify_transactions(verification, hashes, first)
     _verify_published(verification, published)
@@ -184,66 +177,6 @@ def _hashes_down(verification: Verification, head: Multihash) -> list[Multihash]
         hashes.append(name)
         name = block.prev_block_hash
     return hashes
-
-
-def _verify_objects(verification: Verification, hashes: Sequence[Multihash], first: int) -> None:
-    state = ChainState.empty()
-    for number, link in enumerate(links_of(verification, hashes)):
-        verification.report(EngineProgress(stage="verify objects", done=number, total=len(hashes)))
-        event = link.block.event
-        if number >= first and isinstance(event, AddData | ExecuteTransform):
-            verification.objects += len(named_objects(event))
-            with verification.exchange.session() as folder:
-                if event.new_data is not None:
-                    _verify_slice(verification, link, state, event.new_data, folder)
-                if event.new_checkpoint is not None:
-                    _verify_checkpoint(verification, link.hash, event.new_checkpoint, folder)
-        state = apply(state, link.hash, link.block)
-
-
-def _verify_slice(
-    verification: Verification, link: ChainLink, before: ChainState, declared: DataSlice, folder: Path
-) -> None:
-    path: Path | None = folder / "slice"
-    try:
-        verification.repository.objects.materialize(
-            object_key(verification.dataset, DATA, declared.physical_hash), folder / "slice"
-        )
-    except NotFound:
-        path = None
-    for problem in slice_problems(before, link, declared, path):
-        verification.add(problem)
-
-
-def _verify_checkpoint(verification: Verification, block: Multihash, declared: Checkpoint, folder: Path) -> None:
-    path = folder / "checkpoint"
-    found: Checkpoint | None = None
-    try:
-        verification.repository.objects.materialize(
-            object_key(verification.dataset, CHECKPOINTS, declared.physical_hash), path
-        )
-        physical, size = physical_hash(path)
-        found = Checkpoint(physical_hash=physical, size=size)
-    except NotFound:
-        pass
-    problem = verify_checkpoint(verification.dataset, block, declared=declared, found=found)
-    verification.add(problem)
-    if problem is None:
-        _verify_bases(verification, block, declared, path)
-
-
-def _verify_bases(verification: Verification, block: Multihash, declared: Checkpoint, path: Path) -> None:
-    """Check that a checkpoint's bases exist; they were hashed with earlier blocks."""
-    try:
-        for base in checkpoint_bases(path):
-            key = object_key(verification.dataset, CHECKPOINTS, base)
-            if verification.repository.objects.stat(key) is None:
-                message = f"the checkpoint builds on {base}, which is missing"
-                verification.found(ProblemKind.OBJECT_NOT_FOUND, message, block=block, name=declared.physical_hash)
-    except InvalidData as error:
-        verification.found(
-            ProblemKind.CHECKPOINT_DOES_NOT_MATCH_METADATA, error.message, block=block, name=declared.physical_hash
-        )
 
 
 def enqueue_verify(

@@ -6,10 +6,10 @@ made is not wrong because ours makes it differently. Not here: chain and objects
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -40,6 +40,7 @@ from odfabric.model.metadata import ExecuteTransform, TransformSql
 from odfabric.model.multihash import Multihash
 from odfabric.usecases.chain.store_slice import describe_slice
 from odfabric.usecases.history.rewritten_inputs import RewrittenInput
+from odfabric.usecases.transfer.at_once import in_order
 from odfabric.usecases.transform.engine_records import makers
 from odfabric.usecases.transform.judge_transform import change_of
 from odfabric.usecases.transform.run_transform import execute_plan
@@ -67,24 +68,12 @@ def verify_transactions(verification: Verification, hashes: Sequence[Multihash],
         verification.skipped.append(f"transactions were not replayed: inputs not here: {', '.join(missing)}")
         return
     verification.engine_info = verification.engine.info()
-    with ThreadPoolExecutor(verification.replays_at_once, thread_name_prefix="replay") as threads:
-        waiting: deque[tuple[_Transaction | None, Future[_Outcome]]] = deque()
-        try:
-            for transaction in _transactions(verification, hashes, first):
-                if isinstance(transaction, _Stopped | _Collected):
-                    stopped: Future[_Outcome] = Future()
-                    stopped.set_result(transaction)
-                    waiting.append((None, stopped))
-                else:
-                    waiting.append((transaction, threads.submit(_outcome, verification, transaction)))
-                if len(waiting) > verification.replays_at_once and not _settled(verification, *waiting.popleft()):
-                    return
-            while waiting:
-                if not _settled(verification, *waiting.popleft()):
-                    return
-        finally:
-            for _, future in waiting:
-                future.cancel()
+    works = (partial(_outcome, verification, each) for each in _transactions(verification, hashes, first))
+    # Closed, it leaves nothing running.
+    with closing(in_order(works, at_once=verification.replays_at_once)) as outcomes:
+        for transaction, found in outcomes:
+            if not _settled(verification, transaction, found):
+                return
 
 
 def _missing_inputs(verification: Verification) -> list[str]:
@@ -154,14 +143,18 @@ def _inputs(
     return inputs
 
 
-def _outcome(verification: Verification, transaction: _Transaction) -> _Outcome:
+def _outcome(
+    verification: Verification, transaction: _Transaction | _Stopped | _Collected
+) -> tuple[_Transaction | _Stopped | _Collected, _Outcome]:
     """What a replay finds. Raises what says nothing of the dataset."""
+    if not isinstance(transaction, _Transaction):
+        return transaction, transaction
     try:
-        return _replay(verification, transaction)
+        return transaction, _replay(verification, transaction)
     except OdfError as error:
         if error.code in AWAY:
             raise
-        return _not_run(verification, transaction.link, transaction.event, error)
+        return transaction, _not_run(verification, transaction.link, transaction.event, error)
 
 
 def _not_run(
@@ -200,9 +193,8 @@ def _unreadable(verification: Verification, link: ChainLink, error: OdfError) ->
     return verification.problem(ProblemKind.VERIFY_TRANSFORM, message, block=link.hash)
 
 
-def _settled(verification: Verification, transaction: _Transaction | None, future: Future[_Outcome]) -> bool:
+def _settled(verification: Verification, transaction: _Transaction | _Stopped | _Collected, found: _Outcome) -> bool:
     """Keep what a replay found; whether the next one counts."""
-    found = future.result()
     match found:
         case _Stopped():
             verification.add(found.problem)
@@ -210,10 +202,9 @@ def _settled(verification: Verification, transaction: _Transaction | None, futur
         case _Collected():
             verification.skipped.append(found.message)
             return False
-        case _MadeElsewhere() if transaction is not None:
-            _skip_from(verification, transaction.before, transaction.link)
-            return False
         case _MadeElsewhere():
+            if isinstance(transaction, _Transaction):
+                _skip_from(verification, transaction.before, transaction.link)
             return False
         case _:
             verification.transactions += 1
