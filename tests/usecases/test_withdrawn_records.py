@@ -6,11 +6,14 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from odfabric.formats.slices import slice_parquet
 from odfabric.model.why_request import WhyRequest
 from odfabric.testing.changelogs import C_FROM, C_TO, A, Change, R
+from odfabric.usecases.provenance import withdrawn_records
 from tests.support.turns import examples
 from tests.usecases.committed import Committed
 
@@ -36,9 +39,20 @@ def blocks(draw: st.DrawFn) -> list[list[Change]]:
     return found
 
 
+@pytest.mark.parametrize("large", [False, True])
 @settings(max_examples=examples(60), deadline=None)
-@given(blocks())
-def test_a_withdrawal_takes_back_the_latest_equal_row(found: list[list[Change]]) -> None:
+@given(found=blocks())
+def test_a_withdrawal_takes_back_the_latest_equal_row(large: bool, found: list[list[Change]]) -> None:
+    """Also in `large` slices, with several row groups, of which columns are read apart."""
+    with pytest.MonkeyPatch.context() as patch:
+        if large:
+            patch.setattr(slice_parquet, "ROW_GROUP_ROWS_MAX", 2)
+            patch.setattr(withdrawn_records, "SAMPLE_ROWS", 1)
+            patch.setattr(withdrawn_records, "FEW", 2)
+        check_withdrawn(found)
+
+
+def check_withdrawn(found: list[list[Change]]) -> None:
     stacks: dict[str, list[int]] = {}
     expected: dict[int, int] = {}
     for offset, (operation, *row) in enumerate(change for block in found for change in block):

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from itertools import accumulate
 from pathlib import Path
 from types import TracebackType
 from typing import Final
@@ -190,6 +191,13 @@ class SliceReader:
         """Columns as in the file; offset is Int64 and op Int32 whatever the file has, dictionaries are decoded."""
         for problem, column in _column_problems(self.schema, vocabulary):
             raise InvalidData(problem, place=Place(file=name, field=column, rule="file-no-slice"))
+
+    @property
+    def row_groups(self) -> list[range]:
+        """Positions of the rows of each row group, in order; none is empty."""
+        sizes = [self._file.metadata.row_group(group).num_rows for group in range(self._file.metadata.num_row_groups)]
+        ends = list(accumulate(sizes))
+        return [range(end - size, end) for end, size in zip(ends, sizes, strict=True) if size]
 
     def batches(
         self, columns: list[str] | None = None, *, near: range | None = None, bytes_max: int | None = None

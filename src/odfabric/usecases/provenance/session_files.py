@@ -6,6 +6,7 @@ Also records of a slice by their offsets.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from odfabric.errors import Corrupt
 from odfabric.formats.json_values.canonical_json import JsonValue
 from odfabric.formats.json_values.json_rows import DataFormat, rows_to_json
 from odfabric.formats.parquet.column_bounds import column_bounds
-from odfabric.formats.slices.slice_parquet import open_slice
+from odfabric.formats.slices.slice_parquet import SliceReader, open_slice
 from odfabric.model.engine import SliceFile
 from odfabric.model.identity import DatasetId
 from odfabric.model.metadata import DataSlice
@@ -90,6 +91,12 @@ class SessionFiles:
         rows = OffsetRange.from_wire(data.offset_interval).rows
         with open_slice(self._path(dataset, data.physical_hash), vocabulary) as reader:
             return reader.rows_at(skip=0, limit=rows)
+
+    def opened(
+        self, dataset: DatasetId, data: DataSlice, vocabulary: DatasetVocabulary
+    ) -> AbstractContextManager[SliceReader]:
+        """A slice for reading in part. Raises Corrupt."""
+        return open_slice(self._path(dataset, data.physical_hash), vocabulary)
 
     def least_and_greatest(self, dataset: DatasetId, data: DataSlice, column: str) -> tuple[object, object] | None:
         """Bounds of a column by the statistics of the slice.
