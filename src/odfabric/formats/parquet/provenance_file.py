@@ -55,21 +55,35 @@ def write_provenance_rows(path: Path, rows: Iterable[ProvenanceRow]) -> int:
     return len(values)
 
 
-def read_provenance_rows(path: Path, *, begin: int, end: int) -> Iterator[ProvenanceRow]:
-    """Rows `[begin, end)` of a file. Raises InvalidData for other columns."""
-    first = 0
-    with open_parquet(path) as file:
-        names = file.schema_arrow.names
-        if names != PROVENANCE_SCHEMA.names:
-            raise InvalidData("the engine's answer has other columns", place=Place(file=path.name))
-        for batch in file.iter_batches():
-            last = first + batch.num_rows
-            if last > begin and first < end:
-                piece = batch.slice(max(0, begin - first), min(last, end) - max(first, begin))
-                yield from map(_row, zip(*(column.to_pylist() for column in piece.columns), strict=True))
-            first = last
-            if first >= end:
-                return
+class ProvenanceRows:
+    """An answer file for reading by ranges of rows.
+
+    The row group that was read last is kept, since answers ask record by record.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._kept: tuple[int, pa.Table] | None = None
+
+    def between(self, begin: int, end: int) -> Iterator[ProvenanceRow]:
+        """Rows `[begin, end)`. Raises InvalidData for other columns."""
+        if begin >= end:
+            return
+        with open_parquet(self._path) as file:
+            if file.schema_arrow.names != PROVENANCE_SCHEMA.names:
+                raise InvalidData("the engine's answer has other columns", place=Place(file=self._path.name))
+            first = 0
+            for group in range(file.num_row_groups):
+                last = first + file.metadata.row_group(group).num_rows
+                if last > begin and first < end:
+                    piece = self._group(file, group).slice(max(0, begin - first), min(last, end) - max(first, begin))
+                    yield from map(_row, zip(*(column.to_pylist() for column in piece.columns), strict=True))
+                first = last
+
+    def _group(self, file: pq.ParquetFile, number: int) -> pa.Table:
+        if self._kept is None or self._kept[0] != number:
+            self._kept = number, file.read_row_group(number)
+        return self._kept[1]
 
 
 def _values(row: ProvenanceRow) -> tuple[int | str | None, ...]:

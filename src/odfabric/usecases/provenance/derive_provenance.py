@@ -21,6 +21,7 @@ from odfabric.domain.transform.transform_plan import (
     replay_inputs,
 )
 from odfabric.errors import ChainsDiverged, InvalidData
+from odfabric.formats.parquet.provenance_file import ProvenanceRows
 from odfabric.model.engine import TransformRequest, TransformRequestInput
 from odfabric.model.identity import DatasetId
 from odfabric.model.metadata import ExecuteTransform, ExecuteTransformInput, TransformSql
@@ -67,7 +68,7 @@ class Derived:
 
     plan: TransformPlan
     result: ProvenanceResult
-    answer: Path
+    answer: ProvenanceRows
 
 
 def missing_inputs(event: ExecuteTransform, repository: Repository) -> list[ExecuteTransformInput]:
@@ -103,7 +104,8 @@ def derive_provenance(
         evaluations_max=asked.limits.evaluations_max,
         wall_ms_max=asked.limits.wall_ms_max,
     )
-    return Derived(plan=plan, result=engine.derive_provenance(request, progress=progress), answer=answer)
+    result = engine.derive_provenance(request, progress=progress)
+    return Derived(plan=plan, result=result, answer=ProvenanceRows(answer))
 
 
 def _plan(

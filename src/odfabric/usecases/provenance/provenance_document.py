@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from odfabric.domain.sources.polled_content import ATTRIBUTE, polled_attributes
 from odfabric.errors import InvalidRequest, Place
@@ -20,7 +21,7 @@ from odfabric.model.metadata import ExecuteTransformInput, TransformSql
 from odfabric.model.offsets import OffsetRange
 from odfabric.model.provenance import ProvenanceKind
 from odfabric.usecases.chain.repository import Repository
-from odfabric.usecases.provenance.replay_query import replay_query
+from odfabric.usecases.provenance.replay_query import AliasOf, replay_query
 from odfabric.usecases.provenance.trace_records import Cell, End, Explanation, RowsOfInput, Trace, Visited, WhyAsked
 
 DIGEST_DIGITS = 16
@@ -68,6 +69,12 @@ def why_document(
             hint="ask from the start",
         )
     more = any(_rest(one, asked) for one in trace.visited)
+
+    @cache
+    def alias_of(dataset: DatasetId) -> str | None:
+        found = seen.find(dataset)
+        return None if found is None else str(found.alias)
+
     return {
         "dataset": str(entry.id),
         "asked": list(asked.offsets),
@@ -75,7 +82,7 @@ def why_document(
         "kinds": [kind.name.lower() for kind in ProvenanceKind if kind in asked.kinds],
         "effort": asked.effort.name.lower(),
         "skip": asked.skip,
-        "records": [_record_value(one, seen, values=values) for one in trace.visited],
+        "records": [_record_value(one, alias_of, values=values) for one in trace.visited],
         "datasets": _datasets(trace.visited, seen),
         "cost": {
             "derivations": trace.calls,
@@ -106,7 +113,7 @@ def _digest(entry: CatalogEntry, asked: WhyAsked, trace: Trace) -> str:
     return hashlib.sha3_256(json.dumps(parts).encode()).hexdigest()[:DIGEST_DIGITS]
 
 
-def _record_value(one: Visited, seen: Repository, *, values: bool) -> dict[str, object]:
+def _record_value(one: Visited, alias_of: AliasOf, *, values: bool) -> dict[str, object]:
     block = one.link.block
     value: dict[str, object] = {
         "dataset": str(one.ref.dataset),
@@ -126,13 +133,13 @@ def _record_value(one: Visited, seen: Repository, *, values: bool) -> dict[str, 
     if one.corrects is not None:
         value["corrects"] = one.corrects
     if one.explanation is not None:
-        value["why"] = _why_value(one.explanation, seen)
+        value["why"] = _why_value(one.explanation, alias_of)
     if one.end is not None:
         value["end"] = _end_value(one.end)
     return value
 
 
-def _why_value(one: Explanation, seen: Repository) -> dict[str, object]:
+def _why_value(one: Explanation, alias_of: AliasOf) -> dict[str, object]:
     record = one.provenance
     value: dict[str, object] = {
         "found": record.found,
@@ -141,7 +148,7 @@ def _why_value(one: Explanation, seen: Repository) -> dict[str, object]:
         "alternatives": record.alternatives,
         "byWatermark": record.by_watermark,
         "queries": queries_of(one.plan.transform),
-        "replay": replay_query(one.plan, one, seen),
+        "replay": replay_query(one.plan, one, alias_of),
         "witnesses": [_rows_value(each) for each in one.witnesses],
         "trigger": [_rows_value(each) for each in one.trigger],
         "cells": [_cell_value(each) for each in one.cells],

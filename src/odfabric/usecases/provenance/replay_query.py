@@ -6,31 +6,33 @@ these records. Not here: the check that every answer goes through (the engine's)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from odfabric.domain.transform.transform_plan import PlannedInput, TransformPlan
+from odfabric.model.identity import DatasetId
 from odfabric.model.metadata import TransformSql
 from odfabric.model.offsets import OffsetRange
-from odfabric.usecases.chain.repository import Repository
 from odfabric.usecases.provenance.trace_records import Explanation, RowsOfInput
+
+AliasOf: TypeAlias = Callable[[DatasetId], str | None]
+"""The name of a dataset for the caller, None if they may not read it."""
 
 TEXT_MAX = 20_000
 """Characters; a longer one helps nobody."""
 
 
-def replay_query(plan: TransformPlan, explanation: Explanation, seen: Repository) -> str | None:
+def replay_query(plan: TransformPlan, explanation: Explanation, alias_of: AliasOf) -> str | None:
     """The statement; None where inputs are hidden or have too many records to name."""
     if explanation.hides or any(one.more for one in explanation.witnesses):
         return None
     by_input = {one.input: one for one in explanation.witnesses}
     tables = []
     for number, planned in enumerate(plan.inputs):
-        entry = seen.find(planned.dataset_id)
-        if entry is None:
+        alias = alias_of(planned.dataset_id)
+        if alias is None:
             return None
-        tables.append(
-            f"{_quoted(planned.query_alias)} AS (\n  {_records(planned, str(entry.alias), by_input.get(number))}\n)"
-        )
+        tables.append(f"{_quoted(planned.query_alias)} AS (\n  {_records(planned, alias, by_input.get(number))}\n)")
     text = _statement(plan.transform, tables)
     return text if len(text) <= TEXT_MAX else None
 

@@ -18,7 +18,7 @@ from odfabric.domain.provenance.trace import EndReason, Frontier, Group, RecordR
 from odfabric.domain.sources.polled_content import PolledContent, polled_content
 from odfabric.domain.transform.transform_plan import TransformPlan
 from odfabric.errors import ChainsDiverged, Corrupt, InvalidQuery, LimitExceeded, NotFound, OdfError
-from odfabric.formats.parquet.provenance_file import ProvenanceRow, read_provenance_rows
+from odfabric.formats.parquet.provenance_file import ProvenanceRow
 from odfabric.model.engine import EngineIdentity, EngineProgress
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import NANOS_PER_MILLI
@@ -421,18 +421,20 @@ class _Tracing:
         self, derived: Derived, refs: Sequence[RecordRef], depth: int
     ) -> Iterator[tuple[Explanation | None, End | None]]:
         by_offset = {record.offset: record for record in derived.result.records}
+        readable = [self._ports.seen.find(planned.dataset_id) is not None for planned in derived.plan.inputs]
         for ref in refs:
             record = by_offset[ref.offset]
-            explanation = self._explanation(derived, record, depth)
+            explanation = self._explanation(derived, record, readable, depth)
             end = None
             if not record.found:
                 message = "the query gives no such row over these inputs; another build of the engine may have made it"
                 end = End(reason=EndReason.NOT_FOUND, message=message)
             yield explanation, end
 
-    def _explanation(self, derived: Derived, record: RecordProvenance, depth: int) -> Explanation:
+    def _explanation(
+        self, derived: Derived, record: RecordProvenance, readable: Sequence[bool], depth: int
+    ) -> Explanation:
         plan = derived.plan
-        readable = [self._ports.seen.find(planned.dataset_id) is not None for planned in plan.inputs]
         rows = self._rows(derived, record)
         cells, left_out = _cells(rows, readable)
         for cell in cells:
@@ -460,7 +462,7 @@ class _Tracing:
         span = record.answer_rows
         if ProvenanceKind.CELLS not in self._asked.kinds or span.rows == 0:
             return iter(())
-        return read_provenance_rows(derived.answer, begin=span.begin, end=span.end)
+        return derived.answer.between(span.begin, span.end)
 
     def _offsets(
         self, derived: Derived, record: RecordProvenance, found: InputWitnesses, kind: ProvenanceKind
@@ -469,7 +471,7 @@ class _Tracing:
         if not found.more:
             return (offset for one in found.ranges for offset in range(one.begin, one.end))
         span = record.answer_rows
-        rows = read_provenance_rows(derived.answer, begin=span.begin, end=span.end)
+        rows = derived.answer.between(span.begin, span.end)
         return iter(sorted({row.offset for row in rows if row.kind is kind and row.input == found.input}))
 
     def _rows_of_input(
