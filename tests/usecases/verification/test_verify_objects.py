@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
+from odfabric.adapters.unreliable.interception import Interceptor
 from odfabric.formats.identifiers.dataset_layout import DATA
 from odfabric.formats.slices.arrow_schema import arrow_to_data_schema
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.jobs.job import JobStatus
+from odfabric.model.jobs.job import Job, JobStatus
+from odfabric.model.jobs.requests import PullRequest
 from odfabric.model.metadata import AddData, SetDataSchema
 from odfabric.testing.memory_node import MemoryNode
+from odfabric.usecases.ingestion.push_data import PushData
 from odfabric.usecases.verification.verification_run import VerifyOptions
 from tests.support.real_chains import COLUMNS, RealChain, plant
+from tests.usecases.manifests import DERIVED, ROOT
 
 SLICES = 12
+WAIT_S_MAX = 30.0
+
+T = TypeVar("T")
 
 
 def chain_of_slices(folder: Path) -> RealChain:
@@ -58,3 +67,36 @@ def test_a_lost_slice_is_named_among_good_ones(at_once: int, tmp_path: Path) -> 
     memory = MemoryNode(tmp_path / "node")
     entry = plant(memory, chain.blocks, files)
     assert [each["object"] for each in verified(memory, entry, at_once)] == [str(lost.physical_hash)]
+
+
+class SlowEngine(Interceptor):
+    """An engine that has started only when a slice was checked."""
+
+    def __init__(self) -> None:
+        self.armed = False
+        self.checked = threading.Event()
+        self.met = False
+
+    def around(self, call: str, act: Callable[[], T], *, effect: bool) -> T:
+        if self.armed and call == "engine.info":
+            self.met = self.checked.wait(WAIT_S_MAX)
+        found = act()
+        if self.armed and call == "object.data.read":
+            self.checked.set()
+        return found
+
+
+def test_objects_are_checked_while_the_engine_starts(tmp_path: Path) -> None:
+    engine = SlowEngine()
+    memory = MemoryNode(tmp_path, interceptor=engine)
+    root, copy = memory.add(ROOT), memory.add(DERIVED)
+    body = b'{"event_time": "2026-01-01T00:00:00Z", "city": "Kyiv"}'
+    job = memory.node.requests.push(PushData(dataset=root.id, body=iter([body])))
+    assert isinstance(job, Job)
+    assert memory.finish(job).status is JobStatus.SUCCEEDED
+    pull = memory.node.requests.pull(PullRequest(dataset=copy.id, alias=copy.alias))
+    assert memory.finish(pull).status is JobStatus.SUCCEEDED
+    engine.armed = True
+    verification = memory.finish(memory.node.requests.verify(copy, VerifyOptions()))
+    assert json.loads(verification.result or "") == {"ok": True, "errors": []}
+    assert engine.met

@@ -6,6 +6,7 @@ Owns the values that the steps of a verification share. Not here: the steps (`ve
 from __future__ import annotations
 
 import threading
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from odfabric.domain.chain.verify import ProblemKind, VerificationProblem
@@ -108,6 +109,7 @@ class Verification:
     objects: int = 0
     transactions: int = 0
     engine_info: EngineInfo | None = None
+    engine_answer: Future[EngineInfo] | None = None
     _reporting: threading.Lock = field(default_factory=threading.Lock)
 
     @property

@@ -39,7 +39,7 @@ from odfabric.usecases.verification.verification_run import (
 )
 from odfabric.usecases.verification.verify_heads import StoredLogs, verify_heads
 from odfabric.usecases.verification.verify_objects import verify_objects
-from odfabric.usecases.verification.verify_transactions import links_of, verify_transactions
+from odfabric.usecases.verification.verify_transactions import engine_asked, links_of, verify_transactions
 
 
 def verify_dataset(
@@ -68,12 +68,13 @@ def verify_dataset(
     )
     published = _published(verification)
     until = _until(verification, published.head)
-    hashes = _verify_metadata(verification, until)
-    first = 0 if verification.problems else verification.first_checked(hashes)
-    if options.data:
-        verify_objects(verification, hashes, first)
-    if options.replay and not verification.problems and entry.kind is DatasetKind.DERIVATIVE:
-        verify_transactions(verification, hashes, first)
+    with engine_asked(verification):
+        hashes = _verify_metadata(verification, until)
+        first = 0 if verification.problems else verification.first_checked(hashes)
+        if options.data:
+            verify_objects(verification, hashes, first)
+        if options.replay and not verification.problems and entry.kind is DatasetKind.DERIVATIVE:
+            verify_transactions(verification, hashes, first)
     _verify_published(verification, published)
     checked = verify_heads(verification, hashes, heads) if heads is not None else None
     return VerificationReport(

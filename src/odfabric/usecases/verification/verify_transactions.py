@@ -7,7 +7,8 @@ made is not wrong because ours makes it differently. Not here: chain and objects
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -36,7 +37,7 @@ from odfabric.formats.identifiers.dataset_layout import CHECKPOINTS
 from odfabric.formats.slices.checkpoint_header import is_own_checkpoint
 from odfabric.model.engine import EngineIdentity, EngineProgress
 from odfabric.model.identity import DatasetHandle, DatasetId
-from odfabric.model.metadata import ExecuteTransform, TransformSql
+from odfabric.model.metadata import DatasetKind, ExecuteTransform, TransformSql
 from odfabric.model.multihash import Multihash
 from odfabric.usecases.chain.store_slice import describe_slice
 from odfabric.usecases.history.rewritten_inputs import RewrittenInput
@@ -56,6 +57,25 @@ def links_of(verification: Verification, hashes: Sequence[Multihash]) -> Iterato
     return (ChainLink(name, blocks.get(name)) for name in hashes)
 
 
+@contextmanager
+def engine_asked(verification: Verification) -> Iterator[None]:
+    """Asks the engine meanwhile who it is, so that one that does not run starts while chain and objects are checked.
+
+    With one replay at a time it is asked when it is needed.
+    """
+    replays = verification.options.replay and verification.entry.kind is DatasetKind.DERIVATIVE
+    if not replays or verification.replays_at_once <= 1 or _missing_inputs(verification):
+        yield
+        return
+    thread = ThreadPoolExecutor(1, thread_name_prefix="engine")
+    try:
+        verification.engine_answer = thread.submit(verification.engine.info)
+        yield
+    finally:
+        # A wrong chain is reported at once, though an engine may still be starting.
+        thread.shutdown(wait=False, cancel_futures=True)
+
+
 def verify_transactions(verification: Verification, hashes: Sequence[Multihash], first: int) -> None:
     """Run transactions from block number `first` on again, each from its checkpoint.
 
@@ -67,7 +87,8 @@ def verify_transactions(verification: Verification, hashes: Sequence[Multihash],
         # Of a copy the transactions cannot be judged without their inputs, which is no fault of the copy.
         verification.skipped.append(f"transactions were not replayed: inputs not here: {', '.join(missing)}")
         return
-    verification.engine_info = verification.engine.info()
+    answer = verification.engine_answer
+    verification.engine_info = verification.engine.info() if answer is None else answer.result()
     works = (partial(_outcome, verification, each) for each in _transactions(verification, hashes, first))
     # Closed, it leaves nothing running.
     with closing(in_order(works, at_once=verification.replays_at_once)) as outcomes:
