@@ -68,9 +68,9 @@ def verify_dataset(
     )
     published = _published(verification)
     until = _until(verification, published.head)
+    hashes = _verify_metadata(verification, until)
+    first = 0 if verification.problems else verification.first_checked(hashes)
     with engine_asked(verification):
-        hashes = _verify_metadata(verification, until)
-        first = 0 if verification.problems else verification.first_checked(hashes)
         if options.data:
             verify_objects(verification, hashes, first)
         if options.replay and not verification.problems and entry.kind is DatasetKind.DERIVATIVE:

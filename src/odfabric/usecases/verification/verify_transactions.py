@@ -59,12 +59,12 @@ def links_of(verification: Verification, hashes: Sequence[Multihash]) -> Iterato
 
 @contextmanager
 def engine_asked(verification: Verification) -> Iterator[None]:
-    """Asks the engine meanwhile who it is, so that one that does not run starts while chain and objects are checked.
+    """Asks the engine meanwhile who it is, so that one that does not run starts while objects are checked.
 
-    With one replay at a time it is asked when it is needed.
+    With one replay at a time it is asked when it is needed, and not of a chain in which something was found.
     """
     replays = verification.options.replay and verification.entry.kind is DatasetKind.DERIVATIVE
-    if not replays or verification.replays_at_once <= 1 or _missing_inputs(verification):
+    if not replays or verification.replays_at_once <= 1 or verification.problems or _missing_inputs(verification):
         yield
         return
     thread = ThreadPoolExecutor(1, thread_name_prefix="engine")
@@ -72,7 +72,7 @@ def engine_asked(verification: Verification) -> Iterator[None]:
         verification.engine_answer = thread.submit(verification.engine.info)
         yield
     finally:
-        # A wrong chain is reported at once, though an engine may still be starting.
+        # A damaged object is reported at once, though an engine may still be starting.
         thread.shutdown(wait=False, cancel_futures=True)
 
 
