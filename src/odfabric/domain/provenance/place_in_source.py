@@ -24,6 +24,7 @@ Source = AddPushSource | SetPollingSource
 
 _WITHDRAWS = (MergeStrategySnapshot, MergeStrategyUpsertStream)
 """Merges that write the row which a key had before: no file has it."""
+_ORDER_UNKNOWN = "the block does not say which software put them in order; one of a push with an Idempotency-Key does"
 _WITHDRAWN = {OperationType.RETRACT: "taken back", OperationType.CORRECT_FROM: "replaced"}
 
 
@@ -79,7 +80,7 @@ def _reason(event: AddData, source: Source | None, *, one_event_time: bool) -> s
         return None
     if not one_event_time:
         return "the block has them in order of event time"
-    return None if _is_ours(event, attributes) else "the block does not say which software put them in order"
+    return None if _is_ours(event, attributes) else _ORDER_UNKNOWN
 
 
 def _is_ours(event: AddData, attributes: Mapping[str, Any]) -> bool:
