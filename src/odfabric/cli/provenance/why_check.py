@@ -128,7 +128,7 @@ def check_answer(backend: Backend, answer: Answer, *, whole: bool = False) -> It
 
 
 def verdict_lines(checked: Sequence[CheckedRecord]) -> Iterator[str]:
-    """How many records are as the answer says, wrong, or cannot be checked; then each that is wrong.
+    """Count records that are right, wrong or not checked; then name the last two.
 
     Those that cannot be checked for one reason share a line.
     """
