@@ -107,6 +107,7 @@ def test_the_analyst_comes_from_a_cell_to_the_files_in_four_clicks(
     made_of = page.get_by_role("table", name="Rows of local/doubt.daily", exact=True)
     assert sorted(cells(made_of, "total")) == ["47 computed", "90 computed"]
     assert causes(page, "local/doubt.daily", "total") == ["101", "47 computed"]
+    expect(page.get_by_text("(before: -11)", exact=True).first).to_be_visible()
     keep(page, "doubt-2-report")
     assert pages.axe(page) == []
 
@@ -125,6 +126,7 @@ def test_the_analyst_comes_from_a_cell_to_the_files_in_four_clicks(
     made_of.get_by_role("link", name="6", exact=True).last.click()
     expect(page.get_by_text(CORRECTION, exact=True)).to_be_visible(timeout=ANSWER_MS_MAX)
     expect(page.get_by_role("link", name="corrects record")).to_be_visible()
+    expect(page.get_by_text("(before: 60)", exact=True).first).to_be_visible()
     keep(page, "doubt-5-orders")
 
 

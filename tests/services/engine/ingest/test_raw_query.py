@@ -240,3 +240,9 @@ def test_a_constant_that_fails_has_its_place(
     with pytest.raises(InvalidData) as caught:
         query(engine_call, inputs, sql)
     assert (caught.value.place.line, caught.value.place.column) == (1, column)
+
+
+def test_aliases_that_differ_in_case_are_one_name(engine_call: EngineCall, tmp_path: Path) -> None:
+    tables = (Input(tmp_path, "a", SCHEMA), Input(tmp_path, "A", SCHEMA))
+    with pytest.raises(InvalidQuery, match="two inputs have the alias A"):
+        query(engine_call, tuple(map(as_query_input, tables)), "SELECT k FROM a")
