@@ -107,7 +107,6 @@ def test_the_analyst_comes_from_a_cell_to_the_files_in_four_clicks(
     made_of = page.get_by_role("table", name="Rows of local/doubt.daily", exact=True)
     assert sorted(cells(made_of, "total")) == ["47 computed", "90 computed"]
     assert causes(page, "local/doubt.daily", "total") == ["101", "47 computed"]
-    expect(page.get_by_text("(before: -11)", exact=True).first).to_be_visible()
     keep(page, "doubt-2-report")
     assert pages.axe(page) == []
 
