@@ -20,7 +20,9 @@ def collect_rarely() -> None:
 
 
 def keep_for_good() -> None:
-    """Keep what the process has now out of later garbage collections, which are as frequent as usual from here on.
+    """Keep what the process has now out of later garbage collections.
+
+    They are as frequent as usual from here on.
 
     Measured by `tests.perf.node.bench_console`.
     """

@@ -43,7 +43,7 @@ def blocks(draw: st.DrawFn) -> list[list[Change]]:
 @settings(max_examples=examples(60), deadline=None)
 @given(found=blocks())
 def test_a_withdrawal_takes_back_the_latest_equal_row(large: bool, found: list[list[Change]]) -> None:
-    """Also in `large` slices, with several row groups, of which columns are read apart."""
+    """Also in `large` slices, whose row groups are read column by column."""
     with pytest.MonkeyPatch.context() as patch:
         if large:
             patch.setattr(slice_parquet, "ROW_GROUP_ROWS_MAX", 2)

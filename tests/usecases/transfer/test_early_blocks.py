@@ -14,7 +14,7 @@ from tests.usecases.transfer.sharing import BYTES_MAX, PLACE, Parties
 
 @pytest.mark.parametrize("missing", [0, 1, 2])
 def test_a_block_is_there_early_only_after_its_slice(tmp_path: Path, missing: int) -> None:
-    """The source lacks one of three slices: the blocks of those before it are here, its own is not."""
+    """Of a source that lacks a slice, only the blocks before it are here."""
     parties = Parties(tmp_path)
     for day in (1, 2, 3):
         parties.ingest(day)

@@ -1,4 +1,4 @@
-"""Conversations have a deadline that grows with the bytes announced, whoever is the server."""
+"""Conversations of both roles end by a deadline that grows with announced bytes."""
 
 from __future__ import annotations
 

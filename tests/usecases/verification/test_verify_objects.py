@@ -1,4 +1,4 @@
-"""Objects are compared with their blocks by several threads, and found wrong in the order of the chain."""
+"""Several threads compare objects with blocks; faults come in the chain's order."""
 
 from __future__ import annotations
 

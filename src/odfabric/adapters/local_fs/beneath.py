@@ -1,4 +1,4 @@
-"""Files below a folder that no link leads out of, also none that is exchanged while we look.
+"""Files below a folder that no link leads out of, even while they are looked at.
 
 Owns the walk from the allowed folder to the folder of a file. Invariant: each step is opened in the step before and is no link, so what was checked
 is what is used; links are followed only by the look beforehand, and the allowed folder itself may be one, for its owner has chosen it. Where the
@@ -37,7 +37,7 @@ class Beneath:
 
     @contextmanager
     def held(self, path: Path, *, follow: bool, make: bool = False) -> Iterator[Path]:
-        """A path for the same file that stays right while the context is open: its folder cannot be exchanged.
+        """A path of the same file whose folder cannot be exchanged in this context.
 
         `follow`: a link in the place of the file is followed too, otherwise it is the link that is meant. `make`: folders that are missing are
         made, and reach the disk.

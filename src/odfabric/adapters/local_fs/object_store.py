@@ -247,7 +247,7 @@ class FolderObjectStore:
 
     @contextmanager
     def _at(self, key: str, *, follow: bool = False, make: bool = False) -> Iterator[Path]:
-        """The path of a key; below `inside` it stays what was checked while the context is open.
+        """The path of a key; below `inside` it stays what was checked in this context.
 
         `follow` links in the place of the file; `make` the folders above it there.
         """

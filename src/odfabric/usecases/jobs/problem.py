@@ -48,7 +48,10 @@ def problem_document(error: OdfError) -> dict[str, object]:
 
 
 def retry_document(pause_s: float, attempt: int, attempts_max: int) -> dict[str, object]:
-    """Member `retry` of the problem of a job that is tried again: `pauseS` in seconds, `attempt`, `of`."""
+    """Member `retry` of the problem of a job that is tried again.
+
+    Its members are `pauseS` in seconds, `attempt` and `of`.
+    """
     return {"pauseS": round(pause_s, 3), "attempt": attempt, "of": attempts_max}
 
 

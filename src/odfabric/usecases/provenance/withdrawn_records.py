@@ -117,7 +117,10 @@ class _Search:
                         yield offset, begin + int(positions[at]), OperationType(rows.column(self._op)[at].as_py())
 
     def _positions(self, reader: SliceReader, group: range, names: Sequence[str]) -> Positions:
-        """Where rows of a row group can be equal: a superset, by as few columns as make it small."""
+        """Where rows of a row group can be equal, and maybe more.
+
+        It reads as few columns as make them few.
+        """
         assert self._sought is not None
         values = {name: self._sought.column(name).combine_chunks() for name in names}
         plain = [name for name in names if _is_comparable(reader.schema.field(name).type, values[name].type)]
@@ -151,7 +154,7 @@ def _are_in(column: pa.Array, values: pa.Array) -> Mask:
 
 
 def _is_comparable(column: pa.DataType, values: pa.DataType) -> bool:
-    """Whether Arrow's equality is that of rows: not for zeros, NaN and what holds them."""
+    """Whether Arrow's equality is that of rows: not for zeros and NaN, also inside."""
     return bool(column == values) and not pa.types.is_nested(column) and not pa.types.is_floating(column)
 
 

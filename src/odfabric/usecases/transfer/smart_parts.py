@@ -154,7 +154,10 @@ def file_of(area: str, declared: DataSlice | Checkpoint) -> ObjectFile:
 
 
 def timed_with_server(talk: Conversation, limits: SmartLimits, *, shown: str) -> TimedConversation:
-    """A conversation with a server; one that takes too long ends with Determinate, and the next one goes on from there."""
+    """A conversation with a server that does not take too long.
+
+    One that does ends with Determinate, and the next one goes on from there.
+    """
     return TimedConversation(talk, limits.pace, overdue=lambda why: Determinate(f"{shown} is {why}"))
 
 

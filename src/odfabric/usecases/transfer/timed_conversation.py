@@ -1,4 +1,4 @@
-"""A conversation of the Smart protocol with a deadline that grows with the bytes announced.
+"""A Smart conversation with a deadline that grows with the bytes announced.
 
 Owns the deadline of both roles. Invariants: messages that keep coming do not prolong it, bytes that a peer announces prolong it at the least
 rate and never beyond the longest conversation; what is said already is not taken back, so only waiting for the peer ends by it.

@@ -59,7 +59,7 @@ def links_of(verification: Verification, hashes: Sequence[Multihash]) -> Iterato
 
 @contextmanager
 def engine_asked(verification: Verification) -> Iterator[None]:
-    """Asks the engine meanwhile who it is, so that one that does not run starts while objects are checked.
+    """Asks the engine who it is, so that it starts while objects are checked.
 
     With one replay at a time it is asked when it is needed, and not of a chain in which something was found.
     """

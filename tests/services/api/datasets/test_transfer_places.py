@@ -1,4 +1,4 @@
-"""Places for Smart conversations: shares of accounts and strangers, and clients that say nothing."""
+"""Places for Smart conversations: shares of callers, and clients that say nothing."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def places_of(served: Served) -> TransferPlaces:
 
 @contextmanager
 def silent(served: Served, people: People, who: str) -> Iterator[ClientConnection]:
-    """A client that has connected and says nothing; `who` is an account, or a stranger's address."""
+    """A client that says nothing; `who` is an account, or a stranger's address."""
     headers = {"x-odf-smtp-version": "1"}
     more: dict[str, Any] = {}
     if who[:1].isdigit():

@@ -20,7 +20,7 @@ OURS = "f1620" + "cd" * 32
 
 
 class Exchange:
-    """Puts a link in the place of a folder or file as soon as a path was looked at `looks` times."""
+    """Puts a link in the place of what was looked at `looks` times."""
 
     def __init__(self, place: Path, out: Path, *, looks: int) -> None:
         self.place, self.out, self.left = place, out, looks

@@ -56,7 +56,7 @@ STEPS = st.lists(
 
 @given(STEPS)
 def test_rows_stay_exactly_where_they_are_the_same(steps: list[str | int]) -> None:
-    """Held against histories of rows that are never equal; a number is a reset to that place."""
+    """Against histories of rows that are never equal; a number is a reset to it."""
     chain: list[tuple[int, tuple[int, ...]]] = [(0, ())]
     changes: list[HeadChange] = []
     read: list[tuple[int, tuple[int, ...]]] = []

@@ -1,4 +1,4 @@
-"""Rows of an answer file by ranges, whatever its row groups are and in whatever order they are asked for."""
+"""Rows of an answer file by ranges, with any row groups and in any order."""
 
 from __future__ import annotations
 

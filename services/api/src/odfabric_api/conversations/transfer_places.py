@@ -1,4 +1,4 @@
-"""Places for conversations of the Smart Transfer Protocol, and each caller's share of them.
+"""Places for Smart conversations, and each caller's share of them.
 
 Owns who may hold how many. Invariants: a place of the node is taken by the first message of a client, never by a client that is silent; one
 account, or strangers from one address, hold no more than their share, and all strangers together leave places for accounts; a refusal names the
