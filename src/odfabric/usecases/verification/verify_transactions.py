@@ -187,8 +187,9 @@ def _not_run(
     """
     histories = verification.histories
     if histories is not None and isinstance(error, NotFound | Corrupt | ChainsDiverged):
-        gone = [one for one in histories.since(event) if histories.is_gone(one)]
-        if gone:
+        # Of an input that was never rewritten here nothing was collected: a transaction that names such a block lies.
+        changed = [one for one in histories.since(event) if one.is_known or one.rewrite or verification.entry.is_copy]
+        if gone := [one for one in changed if histories.is_gone(one)]:
             return _Collected(f"transactions from block {link.hash} on were not replayed: {_told(verification, gone)}")
     return _Stopped(_unreadable(verification, link, error))
 
