@@ -400,19 +400,24 @@ class TestDamage:
 
     def test_a_block_that_says_other_records_than_it_read(self, story: Story) -> None:
         story.tell("push, push, derive, compact")
-        self.forge(story)
+        self.forge(story, new_offset=0)
         with pytest.raises(ChainsDiverged, match="says that it has read other records"):
             story.memory.node.provenance.why(story.copied, WhyRequest(offsets=(0,)))
 
-    def forge(self, story: Story) -> None:
-        """A transaction that says it has read one record less."""
+    def test_a_block_that_says_it_read_what_never_was(self, story: Story) -> None:
+        story.tell("push, push, derive")
+        self.forge(story, new_block_hash=story.memory.node.repository.head(story.copied.id).hash)
+        assert story.verify(story.copied).startswith("wrong")
+
+    def forge(self, story: Story, **said: Any) -> None:
+        """A transaction that says something else of what it has read."""
         repository = story.memory.node.repository
         head = repository.head(story.copied.id)
         block = repository.blocks(story.copied.id).get(head.hash)
         event = block.event
         assert isinstance(event, ExecuteTransform)
         (read,) = event.query_inputs
-        forged = replace(event, query_inputs=(replace(read, new_offset=0),))
+        forged = replace(event, query_inputs=(replace(read, **said),))
         assert block.prev_block_hash is not None
         before = repository.state(story.copied.id, block.prev_block_hash)
         (made,) = link_blocks(before, [forged], system_time=block.system_time)
