@@ -265,6 +265,14 @@ def test_what_looks_at_several_rows_reads_all(sql: str) -> None:
     assert first_rows(sql, 7) is None
 
 
+@pytest.mark.parametrize(
+    "text", ["select{}(", "select a from d{}(", "select a from to_table({}x", "select a from as_at({}"]
+)
+def test_long_texts_of_blanks_are_read_in_time(text: str) -> None:
+    """A pattern that shares out blanks in each possible way would not end within the limit of a test."""
+    assert first_rows(text.format(" " * 1_000_000), 7) is None
+
+
 def test_the_first_rows_of_the_index_suffice_for_a_limit(travelled: Travelled) -> None:
     """Also where the state has more rows than may be sorted for an answer."""
     node, engine = watched(travelled)

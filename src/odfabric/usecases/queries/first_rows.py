@@ -14,8 +14,8 @@ _CALL = "call"
 _COLUMNS = r"(?:(?!\bfrom\b)[^()'\"/;-])+"
 """No bracket: neither an aggregate, a window nor a subquery; no text, no comment."""
 _PLAIN = re.compile(
-    rf"\s*select\s+(?!distinct\b|all\b){_COLUMNS}\s+from\s+(?P<source>[`\"\w./-]+)"
-    r"(?:\s+(?:as\s+)?\w+)?(?:\s+limit\s+(?P<limit>\d{1,18}))?\s*;?\s*",
+    rf"select (?!distinct\b|all\b){_COLUMNS} from (?P<source>[`\"\w./-]+)"
+    r"(?: (?:as )?\w+)?(?: limit (?P<limit>\d{1,18}))? ?;?",
     re.IGNORECASE | re.ASCII,
 )
 
@@ -30,7 +30,8 @@ def first_rows(sql: str, most: int) -> int | None:
         return None
     for each in calls:
         sql = f"{sql[: each.begin]}{_CALL}{sql[each.end :]}"
-    found = _PLAIN.fullmatch(sql)
+    # One blank between words: a pattern would try each way to share out a long run of them.
+    found = _PLAIN.fullmatch(" ".join(sql.split()))
     if found is None or (calls and found["source"] != _CALL):
         return None
     return most if found["limit"] is None else min(most, int(found["limit"]))
