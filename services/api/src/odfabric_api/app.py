@@ -123,10 +123,10 @@ def create_app(node: Node, *, token: str) -> FastAPI:
     Raises InvalidRequest for a token that cannot be one.
     """
     app = _without_routes()
-    app.state.node = node
-    app.state.authentication = Authentication(node, token)
     app.router.routes[:] = application().router.routes
     app.openapi_schema = application().openapi()
+    app.state.node = node
+    app.state.authentication = Authentication(node, token)
     app.state.capacity = Capacity(node.settings)
     app.state.transfer_places = TransferPlaces(node.settings)
     app.state.long_questions = LongQuestions(node.settings.provenance_long_s)

@@ -16,7 +16,7 @@ def retry_after_s(answer: AnswerHead) -> int | None:
     None if absent or not sensible.
     """
     text = (answer.header("retry-after") or "").strip()
-    return sensible_pause_s(text) if text.isdecimal() else sensible_pause_s(_until(text, answer.header("date")))
+    return sensible_pause_s(text if text.isdecimal() else _until(text, answer.header("date")))
 
 
 def _until(date_text: str, now_text: str | None) -> int | None:

@@ -78,6 +78,8 @@ class ProvenanceRows:
                 if last > begin and first < end:
                     piece = self._group(file, group).slice(max(0, begin - first), min(last, end) - max(first, begin))
                     yield from map(_row, zip(*(column.to_pylist() for column in piece.columns), strict=True))
+                if last >= end:
+                    return
                 first = last
 
     def _group(self, file: pq.ParquetFile, number: int) -> pa.Table:

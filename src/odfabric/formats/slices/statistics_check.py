@@ -126,14 +126,16 @@ class StatisticsCheck:
 
     def __init__(self, groups: list[_Group]) -> None:
         self._groups = groups
+        self._at = 0
         self._position = 0
 
     def take(self, batch: pa.RecordBatch) -> None:
         """Look at the next rows. Raises InvalidData for more than the row groups have."""
         start = 0
-        for group in self._groups:
-            if group.end <= self._position or start == batch.num_rows:
-                continue
+        while start < batch.num_rows:
+            if self._at == len(self._groups):
+                raise InvalidData("the file has more rows than its row groups say")
+            group = self._groups[self._at]
             rows = min(group.end - self._position, batch.num_rows - start)
             for chunk in group.chunks:
                 column = batch.column(chunk.name)
@@ -142,8 +144,8 @@ class StatisticsCheck:
                 )
             start += rows
             self._position += rows
-        if start < batch.num_rows:
-            raise InvalidData("the file has more rows than its row groups say")
+            if self._position == group.end:
+                self._at += 1
 
     def problems(self) -> list[str]:
         """The first thing that is wrong in each column."""
