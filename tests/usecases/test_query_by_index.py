@@ -269,7 +269,7 @@ def test_what_looks_at_several_rows_reads_all(sql: str) -> None:
     "text", ["select{}(", "select a from d{}(", "select a from to_table({}x", "select a from as_at({}"]
 )
 def test_long_texts_of_blanks_are_read_in_time(text: str) -> None:
-    """A pattern that shares out blanks in each possible way would not end within the limit of a test."""
+    """Sharing out blanks in each possible way would take longer than a test may."""
     assert first_rows(text.format(" " * 1_000_000), 7) is None
 
 
